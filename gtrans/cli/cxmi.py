@@ -21,13 +21,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gtrans.cli.shared.options import (
-    add_choice,
     add_chunks,
     add_model_files,
     add_scoring,
+    add_selection,
     check_chunks,
     check_scoring,
-    choice_of,
+    selection_of,
 )
 from gtrans.environment import ENGINE
 from gtrans.errors import GtransError
@@ -85,7 +85,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="replace a file of --output that this command did not write",
     )
-    add_choice(files, ("source", "reference"))
+    add_selection(files, ("source", "reference"))
     parser.add_argument(
         "--context",
         type=whole(1),
@@ -111,7 +111,7 @@ def run(args: argparse.Namespace) -> None:
             not fit each other, or an option has an impossible value.
     """
     _check(args)
-    documents = read_parallel(args.src, args.ref, choice_of(args))
+    documents = read_parallel(args.src, args.ref, selection_of(args))
 
     # Imported on demand: torch and fairseq need seconds, which --help should not.
     from gtrans.translating.force_decode import alone, in_shuffled_context, token_scores

@@ -18,7 +18,7 @@ import atexit
 from dataclasses import fields
 from pathlib import Path
 
-from gtrans.cli.shared.options import add_choice, choice_of
+from gtrans.cli.shared.options import add_selection, selection_of
 from gtrans.environment import ENGINE
 from gtrans.messages import aligned, print_lines, print_message
 from gtrans.text.preparation import COLUMNS, prepare, table, warnings
@@ -36,8 +36,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     groups = {name: parser.add_argument_group(name) for name in ("corpus", "text", "run")}
     subwords = groups["text"].add_mutually_exclusive_group()
     for option in fields(PreparationOptions):
-        if option.name == "choice":
-            add_choice(groups["corpus"], ("source", "reference"), direction=False)
+        if option.name == "selection":
+            add_selection(groups["corpus"], ("source", "reference"), direction=False)
             continue
         more = {name: value for name, value in option.metadata.items() if name != "group"}
         flag = f"--{option.name.replace('_', '-')}"
@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> None:
         value = getattr(args, option.name, None)
         if value is not None:
             options[option.name] = value
-    options["choice"] = choice_of(args, f"{args.source_lang}-{args.target_lang}")
+    options["selection"] = selection_of(args, f"{args.source_lang}-{args.target_lang}")
     if args.reuse is not None and args.reuse.is_file():
         # Imported on demand: torch and fairseq need seconds, which --help should not.
         from gtrans.checkpoints.reading import read_checkpoint

@@ -38,7 +38,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gtrans.annexes import add_lab_columns
-from gtrans.cli.shared.options import add_choice, choice_of
+from gtrans.cli.shared.options import add_selection, selection_of
 from gtrans.cli.shared.system_names import system_names
 from gtrans.data.documents import STANDARD_STREAM
 from gtrans.data.units import split_chunks
@@ -136,7 +136,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="which NAMEs of --segment-scores are error rates",
     )
-    add_choice(parser.add_argument_group("files with several texts"), several=True)
+    add_selection(parser.add_argument_group("files with several texts"), several=True)
 
 
 def _add_files(group: argparse._ArgumentGroup) -> None:
@@ -621,7 +621,7 @@ def _read_all(args: argparse.Namespace, files: Mapping[str, str]) -> Texts:
         args.src,
         files,
         alignment,
-        choice_of(args, target_lang=target_lang),
+        selection_of(args, target_lang=target_lang),
         always_resegment=args.resegment == "always",
         only_common=args.common_documents,
     )

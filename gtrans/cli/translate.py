@@ -28,13 +28,13 @@ from typing import TYPE_CHECKING, Any
 
 from gtrans.annexes import formats
 from gtrans.cli.shared.options import (
-    add_choice,
     add_chunks,
     add_context,
     add_device,
     add_model_files,
-    choice_of,
+    add_selection,
     context_of,
+    selection_of,
 )
 from gtrans.environment import ENGINE
 from gtrans.errors import GtransError
@@ -96,7 +96,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="with --json: the N best translations of each sentence (default: 1)",
     )
-    add_choice(files, ("source",))
+    add_selection(files, ("source",))
     search = parser.add_argument_group("search")
     SearchOptions.add_arguments(search)
     unit = parser.add_argument_group("size")
@@ -204,7 +204,7 @@ def _options(args: argparse.Namespace) -> DecodingOptions:
         paths=tuple(split_paths(args.path)),
         search=SearchOptions.of(args),
         context=_overrides(args.model_overrides) | context_of(args),
-        choice=choice_of(args),
+        selection=selection_of(args),
         nbest=(args.nbest or 1) if writes_json else 0,
     )
 

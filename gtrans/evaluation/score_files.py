@@ -10,10 +10,10 @@ from gtrans.errors import GtransError
 from gtrans.evaluation.metrics import Documents
 from gtrans.text.reader import (
     BAD_SOURCE,
-    Choice,
     Identified,
     Role,
     Segment,
+    TextSelection,
     iterate_lines,
     plain_lines,
     read_identified,
@@ -102,7 +102,7 @@ def read_files(
     references: Sequence[str],
     source: str | None,
     systems: Mapping[str, str],
-    selection: Choice,
+    selection: TextSelection,
 ) -> ScoreFiles:
     """Read references, source and translations.
 
@@ -145,7 +145,7 @@ def _check_same_kind(file: ScoreFile, main: ScoreFile) -> None:
     )
 
 
-def _read_file(path: str, role: Role, selection: Choice) -> ScoreFile:
+def _read_file(path: str, role: Role, selection: TextSelection) -> ScoreFile:
     ids = read_identified(path, role, selection)
     if ids is not None:
         return ScoreFile(path, ids, PlainLines([], {}, []))

@@ -27,7 +27,14 @@ from gtrans.evaluation.score_files import (
     read_files,
     without_markup_of_rows,
 )
-from gtrans.text.reader import ANY, BAD_SOURCE, Choice, Identified, Segment, read_parallel
+from gtrans.text.reader import (
+    ALL_TEXT,
+    BAD_SOURCE,
+    Identified,
+    Segment,
+    TextSelection,
+    read_parallel,
+)
 
 Alignment = Literal["aligned", "whole", "resegmented"]
 
@@ -74,7 +81,7 @@ def read_texts(
     source: str | None,
     systems: Mapping[str, str],
     alignment: Alignment,
-    selection: Choice = ANY,
+    selection: TextSelection = ALL_TEXT,
     always_resegment: bool = False,
     only_common: bool = False,
 ) -> Texts:

@@ -15,7 +15,7 @@ from gtrans.formats.plain import PlainText
 from gtrans.formats.rows import HtmlRowFile, RowFile
 from gtrans.formats.sentences import splitter, whole
 from gtrans.text.document_file import DocumentFile, Splitter
-from gtrans.text.reader import ANY, Choice
+from gtrans.text.reader import ALL_TEXT, TextSelection
 
 _KINDS: Mapping[str, tuple[type[DocumentFile], Sequence[str]]] = {
     "text": (PlainText, (".txt", ".text")),
@@ -79,13 +79,13 @@ class DocumentReader(NamedTuple):
         split_sentences: split text into sentences; None: in all formats but plain text, JSON lines
             and tables, whose lines and rows are sentences.
         target: language of the translation, which a page states.
-        choice: which rows are translated.
+        selection: which rows are translated.
     """
 
     lang: str
     split_sentences: bool | None
     target: str | None = None
-    choice: Choice = ANY
+    selection: TextSelection = ALL_TEXT
 
     def read(self, path: Path, name: str) -> DocumentFile:
         """Read a file of the format ``name``, whose libraries are there.
@@ -97,7 +97,7 @@ class DocumentReader(NamedTuple):
         split: Splitter | None = None if kind.has_lines else whole
         if _is_split(kind, self.split_sentences):
             split = splitter(self.lang)
-        file = kind(str(path), split, self.choice)
+        file = kind(str(path), split, self.selection)
         if self.target is not None:
             file.languages = self.lang, self.target
         return file

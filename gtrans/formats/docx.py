@@ -18,7 +18,7 @@ from gtrans.formats.checks import BlockCheck
 from gtrans.formats.inline import Block, Mark, joined, with_points, with_texts
 from gtrans.languages import is_right_to_left
 from gtrans.text.document_file import KEPT, MOVED, DocumentFile, Note, Splitter
-from gtrans.text.reader import ANY, Choice
+from gtrans.text.reader import ALL_TEXT, TextSelection
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _COMPATIBLE = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
@@ -66,7 +66,9 @@ class Docx(DocumentFile):
 
     libraries = ("lxml",)
 
-    def __init__(self, path: str, split: Splitter | None, choice: Choice = ANY) -> None:
+    def __init__(
+        self, path: str, split: Splitter | None, selection: TextSelection = ALL_TEXT
+    ) -> None:
         super().__init__(path)
         assert split is not None
         self.check = BlockCheck()

@@ -22,7 +22,7 @@ from gtrans.formats.checks import BlockCheck
 from gtrans.formats.inline import Block, Mark, with_points
 from gtrans.languages import is_right_to_left, language_code
 from gtrans.text.document_file import KEPT, DocumentFile, Note, Splitter
-from gtrans.text.reader import ANY, Choice
+from gtrans.text.reader import ALL_TEXT, TextSelection
 
 # ---- tags and text -------------------------------------------------------------------------------
 
@@ -553,7 +553,9 @@ _LOOKED_AT = 1024  # characters in which HTML has its charset
 class Html(DocumentFile):
     """HTML in UTF-8."""
 
-    def __init__(self, path: str, split: Splitter | None, choice: Choice = ANY) -> None:
+    def __init__(
+        self, path: str, split: Splitter | None, selection: TextSelection = ALL_TEXT
+    ) -> None:
         super().__init__(path)
         assert split is not None
         self.check = BlockCheck()

@@ -32,7 +32,7 @@ from gtrans.formats.markdown_parser import (
     parser,
 )
 from gtrans.text.document_file import KEPT, LOST, DocumentFile, Note, Splitter
-from gtrans.text.reader import ANY, Choice
+from gtrans.text.reader import ALL_TEXT, TextSelection
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
@@ -282,7 +282,9 @@ class Markdown(DocumentFile):
 
     libraries = ("markdown_it", "mdit_py_plugins")
 
-    def __init__(self, path: str, split: Splitter | None, choice: Choice = ANY) -> None:
+    def __init__(
+        self, path: str, split: Splitter | None, selection: TextSelection = ALL_TEXT
+    ) -> None:
         super().__init__(path)
         assert split is not None
         self._split = split

@@ -8,7 +8,13 @@ from gtrans.data.documents import check_length, line_end
 from gtrans.formats.inline import PLACEHOLDER, Block, with_points
 from gtrans.formats.sentences import whole
 from gtrans.text.document_file import DocumentFile, Splitter
-from gtrans.text.reader import ANY, Choice, is_boundary, notice_running_text, plain_lines
+from gtrans.text.reader import (
+    ALL_TEXT,
+    TextSelection,
+    is_boundary,
+    notice_running_text,
+    plain_lines,
+)
 
 
 class Line(Block):
@@ -40,7 +46,9 @@ class PlainText(DocumentFile):
 
     has_lines = True
 
-    def __init__(self, path: str, split: Splitter | None, choice: Choice = ANY) -> None:
+    def __init__(
+        self, path: str, split: Splitter | None, selection: TextSelection = ALL_TEXT
+    ) -> None:
         super().__init__(path)
         self.lines = list(plain_lines(path))
         self.line_end = line_end(path)

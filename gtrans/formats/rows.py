@@ -22,7 +22,7 @@ from gtrans.formats.sentences import whole
 from gtrans.messages import print_message
 from gtrans.text import reader
 from gtrans.text.document_file import DocumentFile, Splitter
-from gtrans.text.reader import ANY, Choice, have_markup, open_text
+from gtrans.text.reader import ALL_TEXT, TextSelection, have_markup, open_text
 
 TRANSLATION = "hypothesis"
 
@@ -84,9 +84,11 @@ class RowFile(DocumentFile):
     has_lines = True
     is_html = False
 
-    def __init__(self, path: str, split: Splitter | None, choice: Choice = ANY) -> None:
+    def __init__(
+        self, path: str, split: Splitter | None, selection: TextSelection = ALL_TEXT
+    ) -> None:
         super().__init__(path)
-        rows = open_text(path, "source", choice)
+        rows = open_text(path, "source", selection)
         if not isinstance(rows, reader.RowReader):
             raise GtransError(
                 f"'{path}' has no rows with document ids; give JSON lines, or a table with a "

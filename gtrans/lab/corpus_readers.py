@@ -19,10 +19,10 @@ from gtrans.data.documents import iterate_raw_lines
 from gtrans.errors import GtransError
 from gtrans.lab.sgm import TestSet
 from gtrans.text.reader import (
-    ANY,
+    ALL_TEXT,
     DOCUMENT_LINE,
-    Choice,
     Role,
+    TextSelection,
     is_boundary,
     matched,
     open_text,
@@ -243,15 +243,15 @@ def read_set(source: Path, target: Path) -> Pairs:
     else:
         for _ in right:
             pass  # it knows the names of its references at the end
-        right = _open_set(target, "reference", Choice(references=(right.references[0],)))
+        right = _open_set(target, "reference", TextSelection(references=(right.references[0],)))
     for pairs in matched(left, right, strict=False):
         for here, there in pairs:
             yield Pair(here.text(), there.text(), ((source, here.line), (target, there.line)))
         yield None
 
 
-def _open_set(path: Path, role: Role, choice: Choice = ANY) -> TestSet:
-    text = open_text(path, role, choice)
+def _open_set(path: Path, role: Role, selection: TextSelection = ALL_TEXT) -> TestSet:
+    text = open_text(path, role, selection)
     if not isinstance(text, TestSet):
         raise GtransError(f"{path}: no <doc> with a <seg>; it is no test set in XML or SGM")
     return text

@@ -156,12 +156,12 @@ class TestSet(Reader):
             )
         names = [text.name for text in candidates]
         if self.role == "reference":
-            self.references = chosen_references(self.path, names, self.choice.references)
+            self.references = chosen_references(self.path, names, self.selection.references)
             chosen = []
             for name in self.references:
                 chosen += [text for text in candidates if text.name == name]
         else:
-            name = only_system(self.path, names, self.choice.system)
+            name = only_system(self.path, names, self.selection.system)
             chosen = [text for text in candidates if text.name == name][:1]
         self.column = f"{chosen[0].role or 'text'} {chosen[0].name}".strip()
         for document in documents:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
 from gtrans.errors import GtransError
-from gtrans.text.reader import ANY, Choice
+from gtrans.text.reader import ALL_TEXT, TextSelection
 
 MIN_DOC_TOKENS = 8
 # Source tokens of a batch: enough rows for fast products, few enough keys for a processor's cache.
@@ -163,7 +163,7 @@ class DecodingOptions(_Options):
         nbest: how many translations of a sentence are written as JSON lines, with their scores;
             0: the text of the best one.
         copy_symbols: symbols and emoji that a translation lacks are copied into it.
-        choice: what to read of rows with several texts or directions.
+        selection: the text to read of rows with several texts or directions.
     """
 
     paths: tuple[str, ...]
@@ -200,7 +200,7 @@ class DecodingOptions(_Options):
     )
     workers: int = _option(1, 0)
     nbest: int = _option(0, 0)
-    choice: Choice = ANY
+    selection: TextSelection = ALL_TEXT
 
     def __post_init__(self) -> None:
         """Raises GtransError for values out of range, or options that contradict each other."""

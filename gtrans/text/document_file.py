@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any, ClassVar, Protocol
 
-from gtrans.text.reader import ANY, Choice
+from gtrans.text.reader import ALL_TEXT, TextSelection
 
 Splitter = Callable[[str], list[str]]
 """Turns running text into its sentences, without white space at their ends."""
@@ -74,7 +74,9 @@ class DocumentFile(ABC):
     libraries: ClassVar[Sequence[str]] = ()
     has_lines: ClassVar[bool] = False
 
-    def __init__(self, path: str, split: Splitter | None = None, choice: Choice = ANY) -> None:
+    def __init__(
+        self, path: str, split: Splitter | None = None, selection: TextSelection = ALL_TEXT
+    ) -> None:
         self.path = path
         self.documents: list[Sequence[TextBlock]] = []
         self.notes: list[Note] = []

@@ -210,7 +210,7 @@ def _checked_sides(
         source, target = file, file
     else:
         source, target = (resolve(prefix, lang) for lang in options.languages)
-    sides = Sides(source, target, options.choice)
+    sides = Sides(source, target, options.selection)
     sampler = PairSampler()
     for pair in sides.read():
         sampler.add(pair)
@@ -529,8 +529,8 @@ def _digests(texts: Iterable[Sides]) -> list[Any]:
     digests = []
     for sides in texts:
         # The direction is already known by the languages.
-        choice = asdict(replace(sides.choice, direction=""))
-        digests.append([digest(sides.source), digest(sides.target), choice])
+        selection = asdict(replace(sides.selection, direction=""))
+        digests.append([digest(sides.source), digest(sides.target), selection])
     return digests
 
 

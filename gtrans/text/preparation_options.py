@@ -15,7 +15,7 @@ from gtrans.files import check_output_folder
 from gtrans.languages import known_language
 from gtrans.option_types import whole
 from gtrans.text.moses import NO_STEPS, MosesSteps, is_chinese, jieba_tokenizer
-from gtrans.text.reader import ANY, Choice
+from gtrans.text.reader import ALL_TEXT, TextSelection
 from gtrans.text.subwords import load_bpe, load_sentencepiece, read_subwords
 
 DEFAULT_MERGES = 30000
@@ -47,7 +47,7 @@ class PreparationOptions:
     """Options of ``gtrans prepare``; None: not given.
 
     A prefix stands for the two files ``PREFIX.LANG`` or ``PREFIX.LANG.gz``, or is a file that has
-    both sides, of which ``choice`` names the text.
+    both sides, of which ``selection`` names the text.
     """
 
     source_lang: str = _flag("corpus", "LANG", "source language", required=True)
@@ -59,7 +59,7 @@ class PreparationOptions:
     test: Sequence[str] = _flag(
         "corpus", "PREFIX", "test text; several become the splits test, test1, ...", (), nargs="+"
     )
-    choice: Choice = ANY
+    selection: TextSelection = ALL_TEXT
     out: Path = _flag("corpus", "DIR", "data folder to write", required=True)
     reuse: Path | None = _flag(
         "subwords",

@@ -39,10 +39,10 @@ from gtrans.search.part_search import PartsOfDocument
 from gtrans.text.pipeline import PLACEHOLDER
 from gtrans.text.prepared_folder import prepared_files
 from gtrans.text.reader import (
-    Choice,
     Document,
     Plain,
     Reader,
+    TextSelection,
     check_plain,
     have_markup,
     is_boundary,
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from gtrans.text.document_file import DocumentFile
 
 # Options that a translation does not depend on, or that the record has in another way.
-_NOT_RECORDED = {"paths", "data", "cpu", "workers", "force", "choice"}
+_NOT_RECORDED = {"paths", "data", "cpu", "workers", "force", "selection"}
 
 
 class EncodedSentence(NamedTuple):
@@ -395,10 +395,12 @@ class Translation:
 # ---- what a command translates -------------------------------------------------------------------
 
 
-def with_direction(choice: Choice, translator: Any) -> Choice:
+def with_direction(selection: TextSelection, translator: Any) -> TextSelection:
     """What to read: if no direction is chosen, the rows of the model's own."""
     cfg = translator.task.cfg
-    return replace(choice, direction=choice.direction or f"{cfg.source_lang}-{cfg.target_lang}")
+    return replace(
+        selection, direction=selection.direction or f"{cfg.source_lang}-{cfg.target_lang}"
+    )
 
 
 @dataclass
@@ -437,7 +439,7 @@ class TextToTranslate:
             if is_file(output):
                 refuse_foreign(output, options.force)
         decoding_device(options.cpu, options.fp16)  # before the standard input is waited for
-        reader = open_text(path, "source", options.choice, once=True)
+        reader = open_text(path, "source", options.selection, once=True)
         lines = None
         if isinstance(reader, Plain):
             lines = list(reader.raw_lines())
@@ -451,7 +453,7 @@ class TextToTranslate:
         if self.lines is not None:
             text = LinesOfText.of_lines(self.path, self.lines)
         else:
-            self.rows.choice = with_direction(options.choice, translator)
+            self.rows.selection = with_direction(options.selection, translator)
             text = LinesOfText.of_documents(self.path, self.rows)
             if have_markup([*chain.from_iterable(text.sentences)]):
                 raise GtransError(
@@ -486,9 +488,9 @@ class FileToTranslate(NamedTuple):
                 of its translation that somebody else wrote.
         """
         refuse_foreign(self.target, options.force)
-        cfg, choice = translator.task.cfg, with_direction(options.choice, translator)
+        cfg, selection = translator.task.cfg, with_direction(options.selection, translator)
         reader = formats().DocumentReader(
-            str(cfg.source_lang), self.split_sentences, str(cfg.target_lang), choice
+            str(cfg.source_lang), self.split_sentences, str(cfg.target_lang), selection
         )
         file = reader.read(self.path, self.format)
         read = [digest(self.path), self.format, file.sentences]

@@ -15,11 +15,11 @@ from gtrans.cli import main
 from gtrans.data.documents import resolve
 from gtrans.errors import GtransError
 from gtrans.text.reader import (
-    Choice,
     Document,
     Reader,
     Segment,
     Sides,
+    TextSelection,
     iterate_lines,
     open_text,
     read_documents,
@@ -183,20 +183,25 @@ def test_text_is_read_as_it_is(lines, tmp_path):
 
 
 CHOSEN = {
-    "all references": ("reference", Choice(), [["a b.|a & b.", "c.|C!"], ["d e.|d e."]]),
-    "a reference": ("reference", Choice(references=("refA",)), [["a b.", "c."], ["d e."]]),
-    "one that is missing": ("reference", Choice(references=("refB",)), [["a & b.", "C!"], [""]]),
-    "a system": ("translation", Choice(system="ONLINE-A"), [["x b.", ""], ["x e."]]),
-    "no system": ("translation", Choice(), "has translations by ONLINE-A, ONLINE-B; name one"),
+    "all references": ("reference", TextSelection(), [["a b.|a & b.", "c.|C!"], ["d e.|d e."]]),
+    "a reference": ("reference", TextSelection(references=("refA",)), [["a b.", "c."], ["d e."]]),
+    "one that is missing": (
+        "reference", TextSelection(references=("refB",)), [["a & b.", "C!"], [""]]
+    ),
+    "a system": ("translation", TextSelection(system="ONLINE-A"), [["x b.", ""], ["x e."]]),
+    "no system": (
+        "translation", TextSelection(), "has translations by ONLINE-A, ONLINE-B; name one"
+    ),
     "no such reference": (
-        "reference", Choice(references=("C",)), "no reference 'C' (`--reference`), only refA, refB"
+        "reference", TextSelection(references=("C",)),
+        "no reference 'C' (`--reference`), only refA, refB",
     ),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("role", "choice", "wanted"), CHOSEN.values(), ids=CHOSEN)
-def test_several_texts_in_a_file_are_chosen(role, choice, wanted, tmp_path):
-    reader = open_text(file(tmp_path, XML), role, choice)
+@pytest.mark.parametrize(("role", "selection", "wanted"), CHOSEN.values(), ids=CHOSEN)
+def test_several_texts_in_a_file_are_chosen(role, selection, wanted, tmp_path):
+    reader = open_text(file(tmp_path, XML), role, selection)
     if isinstance(wanted, str):
         with pytest.raises(GtransError) as error:
             list(reader)
@@ -205,7 +210,7 @@ def test_several_texts_in_a_file_are_chosen(role, choice, wanted, tmp_path):
     found = list(reader)
     assert [["|".join(one.texts) for one in document.segments] for document in found] == wanted
     left_out = [one.text() for d in found for one in d.segments if one.left_out]
-    assert left_out == ([""] if choice.references == ("refB",) else [])
+    assert left_out == ([""] if selection.references == ("refB",) else [])
 
 
 DIRECTIONS = rows(
@@ -216,22 +221,31 @@ DIRECTIONS = rows(
 
 
 @pytest.mark.parametrize(
-    ("choice", "wanted"),
+    ("selection", "wanted"),
     [
-        (Choice(direction="en-de"), [("A.", "a.")]),
-        (Choice(direction="en-cs_CZ"), [("C.", "c.")]),
-        (Choice(direction="en-cs", columns={"reference": "src"}), "has one side only, 'src'"),
-        (Choice(direction="en_US-de"), [("A.", "a.")]),
-        (Choice(direction="en-de_AT"), "no row of the direction en-de_AT"),
-        (Choice(), "choose one with `--direction`: en-de_DE, en-cs_CZ"),
-        (Choice(direction="en-fr"), "no row of the direction en-fr, only of en-de_DE, en-cs_CZ"),
-        (Choice(direction="en-cs", columns={"source": "text"}), ":1: there is no column 'text'"),
+        (TextSelection(direction="en-de"), [("A.", "a.")]),
+        (TextSelection(direction="en-cs_CZ"), [("C.", "c.")]),
+        (
+            TextSelection(direction="en-cs", columns={"reference": "src"}),
+            "has one side only, 'src'",
+        ),
+        (TextSelection(direction="en_US-de"), [("A.", "a.")]),
+        (TextSelection(direction="en-de_AT"), "no row of the direction en-de_AT"),
+        (TextSelection(), "choose one with `--direction`: en-de_DE, en-cs_CZ"),
+        (
+            TextSelection(direction="en-fr"),
+            "no row of the direction en-fr, only of en-de_DE, en-cs_CZ",
+        ),
+        (
+            TextSelection(direction="en-cs", columns={"source": "text"}),
+            ":1: there is no column 'text'",
+        ),
     ],
 )
-def test_rows_of_several_directions(choice, wanted, tmp_path, capsys):
+def test_rows_of_several_directions(selection, wanted, tmp_path, capsys):
     path = file(tmp_path, DIRECTIONS)
     try:
-        assert list(Sides(path, path, choice).read()) == wanted
+        assert list(Sides(path, path, selection).read()) == wanted
     except GtransError as error:
         assert str(wanted) in str(error)  # noqa: PT017
     told = capsys.readouterr().err
@@ -324,14 +338,14 @@ def test_two_files_of_rows_stand_behind_one_prefix(tmp_path: Path) -> None:
 def test_rows_of_the_hugging_face_hub(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Their texts stand under languages; without document ids, each is a document."""
     path = str(file(tmp_path, rows(*BY_LANGUAGE), "hub.jsonl"))
-    assert read_parallel(path, path, Choice(direction="en-de_DE")) == [
+    assert read_parallel(path, path, TextSelection(direction="en-de_DE")) == [
         (["The lamp is new."], ["Die Lampe ist neu."]),
         (["It is small."], ["Sie ist klein."]),
     ]
     told = f"{path}: its rows have no document ids, so each of them is a document of its own\n"
     assert capsys.readouterr().err == told
     one = str(file(tmp_path, rows(*({**row, "doc_id": "a"} for row in BY_LANGUAGE)), "one.jsonl"))
-    ((source, _),) = read_parallel(one, one, Choice(target_lang="de"))
+    ((source, _),) = read_parallel(one, one, TextSelection(target_lang="de"))
     assert source == ["The lamp is new.", "It is small."]
     plain = str(file(tmp_path, "Die Lampe ist neu.\nSie ist klein.\n", "plain.de"))
     command = ["score", "--hyp", plain, "--ref", one, "--metrics", "s_bleu"]

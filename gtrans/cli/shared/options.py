@@ -10,7 +10,7 @@ from gtrans.data.units import CONTEXT_KINDS
 from gtrans.errors import GtransError
 from gtrans.option_types import whole
 from gtrans.search.options import MIN_DOC_TOKENS
-from gtrans.text.reader import Choice, Role
+from gtrans.text.reader import Role, TextSelection
 
 # ---- models --------------------------------------------------------------------------------------
 
@@ -138,7 +138,7 @@ def context_of(args: argparse.Namespace) -> dict[str, Any]:
 # ---- what to read of a text ----------------------------------------------------------------------
 
 
-def add_choice(
+def add_selection(
     group: argparse._ArgumentGroup,
     roles: Sequence[Role] = get_args(Role),
     direction: bool = True,
@@ -178,8 +178,10 @@ def add_choice(
         )
 
 
-def choice_of(args: argparse.Namespace, direction: str = "", target_lang: str = "") -> Choice:
-    """What these options choose.
+def selection_of(
+    args: argparse.Namespace, direction: str = "", target_lang: str = ""
+) -> TextSelection:
+    """Return the text that these options select.
 
     Args:
         args: the options.
@@ -198,7 +200,7 @@ def choice_of(args: argparse.Namespace, direction: str = "", target_lang: str = 
             )
         columns[role] = name
     names = getattr(args, "reference", [])
-    return Choice(
+    return TextSelection(
         direction=getattr(args, "direction", "") or direction,
         target_lang=target_lang,
         references=(names,) if isinstance(names, str) else tuple(names),

@@ -31,16 +31,16 @@ from gtrans.annexes import add_lab_texts
 from gtrans.data.documents import STANDARD_STREAM, iterate_raw_lines
 from gtrans.errors import GtransError
 from gtrans.messages import print_message
-from gtrans.text.reader.base import ANY as ANY
+from gtrans.text.reader.base import ALL_TEXT as ALL_TEXT
 from gtrans.text.reader.base import BAD_SOURCE as BAD_SOURCE
 from gtrans.text.reader.base import CONVERT, NO_REFERENCE, Head, listed
 from gtrans.text.reader.base import DOCUMENT_LINE as DOCUMENT_LINE
-from gtrans.text.reader.base import Choice as Choice
 from gtrans.text.reader.base import Document as Document
 from gtrans.text.reader.base import Plain as Plain
 from gtrans.text.reader.base import Reader as Reader
 from gtrans.text.reader.base import Role as Role
 from gtrans.text.reader.base import Segment as Segment
+from gtrans.text.reader.base import TextSelection as TextSelection
 from gtrans.text.reader.base import is_boundary as is_boundary
 from gtrans.text.reader.base import notice_running_text as notice_running_text
 from gtrans.text.reader.base import sentence_of as sentence_of
@@ -53,14 +53,17 @@ for _module in pkgutil.iter_modules(__path__, f"{__name__}."):
 
 
 def open_text(
-    path: str | os.PathLike[str], role: Role = "source", choice: Choice = ANY, once: bool = False
+    path: str | os.PathLike[str],
+    role: Role = "source",
+    selection: TextSelection = ALL_TEXT,
+    once: bool = False,
 ) -> Reader:
     """Return the reader of a file, by its format.
 
     Args:
         path: the file; with ``once`` also a pipe, or ``-``, the standard input.
         role: the use of the text.
-        choice: the text to read of it.
+        selection: the text to read of it.
         once: the file is opened only once.
 
     Raises:
@@ -69,7 +72,7 @@ def open_text(
     name = "standard input" if str(path) == STANDARD_STREAM else os.fspath(path)
     lines = enumerate(iterate_raw_lines(path, once=once, strip=False), start=1)
     first = list(islice(lines, Head.LINES))
-    return _reader(name, first, chain(first, lines), role, choice)
+    return _reader(name, first, chain(first, lines), role, selection)
 
 
 def _reader(name: str, first: Sequence[tuple[int, str]], *more: Any) -> Reader:
@@ -84,7 +87,7 @@ def _reader(name: str, first: Sequence[tuple[int, str]], *more: Any) -> Reader:
 
 def check_plain(path: str, lines: Sequence[tuple[int, str]]) -> None:
     """Raises GtransError if the first lines of a stream, with numbers, are no plain text."""
-    _plain(_reader(path, lines[: Head.LINES], iter(()), "source", ANY))
+    _plain(_reader(path, lines[: Head.LINES], iter(()), "source", ALL_TEXT))
 
 
 def _plain(reader: Reader) -> Plain:
@@ -139,12 +142,12 @@ class Sides(NamedTuple):
 
     Attributes:
         source, target: the files; the same path if one has both.
-        choice: the text to read of them.
+        selection: the text to read of them.
     """
 
     source: Path
     target: Path
-    choice: Choice = ANY
+    selection: TextSelection = ALL_TEXT
 
     def read(self, quiet: bool = False) -> Iterator[tuple[str, str] | None]:
         """Yield sentence pairs, and ``None`` at each boundary between documents.
@@ -155,8 +158,8 @@ class Sides(NamedTuple):
         Raises:
             GtransError: a file cannot be read, or the sides do not match.
         """
-        source = open_text(self.source, "source", self.choice)
-        target = open_text(self.target, "reference", self.choice)
+        source = open_text(self.source, "source", self.selection)
+        target = open_text(self.target, "reference", self.selection)
         left_out = Counter[str]()
         if not (isinstance(source, Plain) and isinstance(target, Plain)):
             yield from _used_pairs(source, target, left_out)
@@ -299,11 +302,13 @@ def _matched_by_name(
 
 
 def read_parallel(
-    source: str | os.PathLike[str], target: str | os.PathLike[str], choice: Choice = ANY
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    selection: TextSelection = ALL_TEXT,
 ) -> list[tuple[list[str], list[str]]]:
     """Return the document pairs that :meth:`Sides.read` divides a text into."""
     documents: list[tuple[list[str], list[str]]] = [([], [])]
-    for pair in Sides(Path(source), Path(target), choice).read():
+    for pair in Sides(Path(source), Path(target), selection).read():
         if pair is None:
             documents.append(([], []))
         else:
@@ -342,13 +347,15 @@ class Identified:
         return texts
 
 
-def read_identified(path: str, role: Role, choice: Choice = ANY) -> Identified | None:
+def read_identified(
+    path: str, role: Role, selection: TextSelection = ALL_TEXT
+) -> Identified | None:
     """Return the documents of a file with ids, in any order of rows; None: it has no ids.
 
     Raises:
         GtransError: it cannot be read, a document or a segment comes twice, or it holds no text.
     """
-    reader = open_text(path, role, choice)
+    reader = open_text(path, role, selection)
     if not reader.has_ids:
         return None
     identified = Identified(path)

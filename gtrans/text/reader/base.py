@@ -56,7 +56,7 @@ def sentence_of(text: str, path: str | Path, line: int) -> str:
 
 
 @dataclass(frozen=True)
-class Choice:
+class TextSelection:
     """The text to read of a file that has several.
 
     Attributes:
@@ -76,7 +76,7 @@ class Choice:
     without_markup: bool = False
 
 
-ANY = Choice()
+ALL_TEXT = TextSelection()
 
 
 class Segment(NamedTuple):
@@ -162,9 +162,14 @@ class Reader(Iterable[Document]):
         Reader.kinds.insert(0, cls)
 
     def __init__(
-        self, path: str, head: Head, lines: Iterator[tuple[int, str]], role: Role, choice: Choice
+        self,
+        path: str,
+        head: Head,
+        lines: Iterator[tuple[int, str]],
+        role: Role,
+        selection: TextSelection,
     ) -> None:
-        self.path, self.head, self.role, self.choice = path, head, role, choice
+        self.path, self.head, self.role, self.selection = path, head, role, selection
         self.lines = lines
         self.references: list[str] = []
         self.column = ""

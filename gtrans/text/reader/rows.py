@@ -138,7 +138,7 @@ class RowReader(Reader):
             GtransError: a line is no row like the others, an id or a text is missing, or there
                 are rows of several directions and none is chosen.
         """
-        wanted = self.choice.direction
+        wanted = self.selection.direction
         directions: list[str] = []
         has_wanted = False
         for number, row in self._entries():
@@ -161,14 +161,14 @@ class RowReader(Reader):
             else:
                 self.others[self._document(number, row)] += 1
         if has_wanted and self.role == "reference" and not self.references and self._names:
-            chosen_references(self.path, list(self._names), self.choice.references)
+            chosen_references(self.path, list(self._names), self.selection.references)
         if directions and not has_wanted:
             raise GtransError(
                 f"{self.path} has no row of the direction {wanted}, only of {', '.join(directions)}"
             )
 
     def _find_column(self, number: int, row: Mapping[str, Any]) -> str:
-        name = self.choice.columns.get(self.role)
+        name = self.selection.columns.get(self.role)
         if name and _name(name) not in row:
             raise self.wrong(
                 number, f"there is no column '{name}' (`--columns`), only {', '.join(row)}"
@@ -182,8 +182,8 @@ class RowReader(Reader):
 
     def _column_of_language(self, number: int, row: Mapping[str, Any]) -> str:
         """Return the column that is named after the wanted language; empty: there is none."""
-        source, _, target = self.choice.direction.partition("-")
-        target = target or self.choice.target_lang
+        source, _, target = self.selection.direction.partition("-")
+        target = target or self.selection.target_lang
         wanted = source if self.role == "source" else target
         columns = [name for name in row if wanted and _same_language(name, wanted)]
         if not columns and not source and self.role == "source" and target:
@@ -228,7 +228,7 @@ class RowReader(Reader):
         left_out = BAD_SOURCE if is_bad_source else ""
         texts = self._texts(number, row)
         had_markup = False
-        if self.choice.without_markup:
+        if self.selection.without_markup:
             plain = [without_markup(text) for text in texts]
             had_markup = plain != texts
             texts = plain
@@ -264,9 +264,9 @@ class RowReader(Reader):
         self._names |= dict.fromkeys(texts)
         wanted = list(texts)
         if self.role != "reference":
-            wanted = [only_system(self.path, wanted, self.choice.system)]
-        elif self.choice.references and wanted != [""]:
-            wanted = [name for name in self.choice.references if name in texts]
+            wanted = [only_system(self.path, wanted, self.selection.system)]
+        elif self.selection.references and wanted != [""]:
+            wanted = [name for name in self.selection.references if name in texts]
         self.references = list(dict.fromkeys([*self.references, *wanted]))
         return [texts[name] for name in wanted]
 
