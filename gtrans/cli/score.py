@@ -368,9 +368,6 @@ def _margins(
         args: the options.
         metrics: the metrics of this command.
         may_have_more: whether it may have other metrics, too.
-
-    Raises:
-        GtransError: no such metric, no number of at least 0, a metric twice, or nothing to compare.
     """
     margins: dict[str, float] = {}
     for word in args.non_inferior:

@@ -4,9 +4,8 @@ Bao et al. (2021), G-Transformer, Appendix A, define s-BLEU (over aligned senten
 d-BLEU ("matching n-grams in the whole document"). BLEU clips n-grams within a segment, so the
 score depends on the unit of a segment, and every signature names it.
 
-A metric is a function of statistics that are summed over segments. :func:`measure` counts every
-segment once; corpus scores, subsets and resampling add up these statistics. Statistics and
-signatures are sacreBLEU's, METEOR is nltk's.
+A metric is a function of statistics that are summed over segments, in the corpus or a sample.
+Statistics and signatures are sacreBLEU's, METEOR is nltk's.
 
 A new metric is one entry of :data:`METRICS`.
 """

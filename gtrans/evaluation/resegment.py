@@ -239,12 +239,12 @@ class _Search:
 
     def __init__(
         self,
-        model: Resegmenter,
+        resegmenter: Resegmenter,
         text: TokenisedText,
         references: Sequence[Sequence[list[str]]],
     ) -> None:
         self._text = text
-        self._model = model
+        self._resegmenter = resegmenter
         tokens = text.tokens
         self._ids: dict[str, int] = {}
         self._stem_ids: dict[str, int] = {}
@@ -253,10 +253,10 @@ class _Search:
         # The token before each column; -2 before the first token and behind the last one.
         self._edge_ids = np.array([-2, *map(self._edge_id, tokens), -2])
         self._words = _array(map(is_word, tokens), bool)
-        self._weight = _array(map(model.weight, tokens))
+        self._weight = _array(map(resegmenter.weight, tokens))
         self._columns = np.arange(len(tokens) + 1)
         self._unit = 1 << len(tokens).bit_length()  # a gain of 1, above the bits of the column
-        habits = model.habits.gains(text)
+        habits = resegmenter.habits.gains(text)
         self._boundary: dict[bool, Gains] = {}
         for final, costs in COSTS.items():
             by_edge = np.array([costs[edge] for edge in Edge])
@@ -275,7 +275,7 @@ class _Search:
             ids=_array(ids),
             stems=_array(stems),
             words=_array(map(is_word, tokens), bool),
-            weights=_array(map(self._model.weight, tokens)),
+            weights=_array(map(self._resegmenter.weight, tokens)),
             first=self._edge_id(tokens[0]) if tokens else -1,
             last=self._edge_id(tokens[-1]) if tokens else -1,
             final=ends_a_sentence(tokens),

@@ -4,18 +4,15 @@ Sentences of one document are not independent, so whole documents are drawn or s
 
 *Paired approximate randomisation* is the test. Its p-value counts trials at least as large as the
 observed difference, in both directions: two equal translations have p = 1. Holm's method adjusts it
-for the number of systems. The 95% interval of a difference contains the values that the test does
-not reject; a unit's share of a difference is its share of the reference's length. The test finds
-the least *detectable* difference in 80 of 100 such test sets.
+for the number of systems. The 95% interval contains the differences that the test does not reject;
+a unit's share of a difference is its share of the reference's length.
 
 *Non-inferiority*: the null hypothesis is a loss of the margin or more. Every unit gets its share of
 the margin back, then units are swapped; p is one-sided.
 
-*Paired bootstrap*, on request: its p-values are too small with few documents.
-
-sacreBLEU's ``PairedTest`` draws the same random numbers with the same seed; ``p_sacrebleu`` is its
-p-value. The sign test of Bao et al. (2021) is left out: it finds a difference between equal systems
-in a third of the cases.
+sacreBLEU's ``PairedTest`` draws the same random numbers; ``p_sacrebleu`` is its p-value. The sign
+test of Bao et al. (2021) is left out: it finds a difference between equal systems in a third of the
+cases.
 """
 
 from __future__ import annotations

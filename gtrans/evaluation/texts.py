@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import accumulate, compress
 from typing import Literal
 
@@ -44,15 +45,15 @@ class Texts:
     """The texts to score.
 
     Attributes:
-        references: one or more references; empty if there is only a source.
+        references: may be empty.
         sources: the source; None without one.
         systems: the translations by name. An empty sentence is an empty translation.
         counted: for each segment of each document of the first file, whether it is scored.
             Documents without a scored segment are left out.
         coverage: omitted and added text of each resegmented system.
         notes: what was left out, and why.
-        whole_documents_file: a translation with one line for each document, for which all texts are
-            whole documents instead of aligned sentences. None: there is none.
+        whole_documents_file: a translation with one line for each document, which makes all texts
+            whole documents; None: there is none.
     """
 
     references: list[Documents]
@@ -64,7 +65,7 @@ class Texts:
     whole_documents_file: str | None = None
 
     def map_documents(self, change: Callable[[Documents], Documents]) -> Texts:
-        """Return texts in which ``change`` was applied to each reference, source and system."""
+        """Apply ``change`` to each reference, the source and each system."""
         systems = {}
         for name, documents in self.systems.items():
             systems[name] = change(documents)
@@ -88,8 +89,7 @@ def read_texts(
     """Read references, source and translations, plain text or with document ids.
 
     Args:
-        references: paths; all other files must have the documents and sentences of the first one
-            (or of the source without references).
+        references: paths; all files must match the first one, or the source without references.
         source: path of the source.
         systems: path of each translation by name, which also chooses among systems in one file.
         alignment: ``aligned``: translations have the reference's sentences; ``whole``: only its
@@ -99,7 +99,7 @@ def read_texts(
         only_common: leave out documents that one of the files lacks.
 
     Raises:
-        GtransError: a file cannot be read or does not match the first one.
+        GtransError: a file cannot be read or does not match.
     """
     files = read_files(references, source, systems, replace(selection, without_markup=True))
     files, notes = without_markup_of_rows(files)
@@ -111,23 +111,16 @@ def read_texts(
         whole_documents_file = _file_of_document_lines(files)
     if whole_documents_file is not None:
         alignment = "whole"
-    notes += _note_of_references(files.main)
     texts = _matched(files, alignment)
-    counted = texts.counted
-    ids = files.main.ids
-    if ids is not None:
-        counted, left_out = _counted_segments(ids, alignment)
-        notes = left_out + notes
+    counted, left_out = _counted_segments(files.main, alignment)
+    notes = left_out + notes + _note_of_references(files.main)
     texts = replace(
         texts,
         counted=counted,
         notes=notes,
         whole_documents_file=whole_documents_file,
     )
-    texts, counted, ids = _without_empty_documents(texts, ids)
-    if alignment == "resegmented":
-        texts = _resegmented(texts, counted, ids, always_resegment)
-    return _only_counted(texts, counted)
+    return _only_counted(texts, files.main.ids, alignment, always_resegment)
 
 
 # ---- the texts of all files ----------------------------------------------------------------------
@@ -144,8 +137,7 @@ def _matched(files: ScoreFiles, alignment: Alignment) -> Texts:
     systems = {}
     for name, file in files.systems.items():
         systems[name] = translation(file, files.main)
-    counted = [[True] * size for size in files.main.sizes]
-    return Texts(references, sources, systems, counted)
+    return Texts(references, sources, systems, counted=[])
 
 
 def _parallel(file: ScoreFile, main: ScoreFile) -> list[Documents]:
@@ -190,30 +182,32 @@ def _note_of_references(main: ScoreFile) -> list[str]:
     ]
 
 
-def _without_empty_documents(
+def _only_counted(
     texts: Texts,
     ids: Identified | None,
-) -> tuple[Texts, list[Sequence[bool]], Identified | None]:
-    kept = [any(flags) for flags in texts.counted]
-    texts = texts.map_documents(lambda documents: list(compress(documents, kept)))
-    if ids is not None:
-        documents = compress(ids.documents.items(), kept)
-        ids = replace(ids, documents=dict(documents))
-    return texts, list(compress(texts.counted, kept)), ids
-
-
-def _only_counted(texts: Texts, counted: Sequence[Sequence[bool]]) -> Texts:
+    alignment: Alignment,
+    always_resegment: bool,
+) -> Texts:
+    """Drop documents without counted segments, resegment the others, and drop other segments."""
+    has_counted = [any(flags) for flags in texts.counted]
+    counted = list(compress(texts.counted, has_counted))
+    texts = texts.map_documents(lambda documents: list(compress(documents, has_counted)))
+    if alignment == "resegmented":
+        if ids is not None:
+            kept = compress(ids.documents.items(), has_counted)
+            ids = replace(ids, documents=dict(kept))
+        texts = _resegmented(texts, counted, ids, always_resegment)
     # Whole documents, which may have other sentences, are counted as a whole.
     if all(all(flags) for flags in counted):
         return texts
+    return texts.map_documents(partial(_counted_sentences, counted))
 
-    def keep_counted(documents: Documents) -> Documents:
-        kept = []
-        for sentences, flags in zip(documents, counted, strict=True):
-            kept.append(list(compress(sentences, flags)))
-        return kept
 
-    return texts.map_documents(keep_counted)
+def _counted_sentences(counted: Sequence[Sequence[bool]], documents: Documents) -> Documents:
+    kept = []
+    for sentences, flags in zip(documents, counted, strict=True):
+        kept.append(list(compress(sentences, flags)))
+    return kept
 
 
 def _resegmented(
@@ -245,14 +239,17 @@ def _resegmented(
 
 
 def _counted_segments(
-    ids: Identified,
+    main: ScoreFile,
     alignment: Alignment,
 ) -> tuple[list[list[bool]], list[str]]:
     """Return which segments are scored, and notes about the others.
 
-    Aligned sentences leave out what the authors of the set leave out, and segments without a
-    reference. Whole documents keep the former, and leave out a document with one of the latter.
+    Aligned sentences leave out bad sources and segments without a reference. Whole documents keep
+    bad sources, and leave out a document with a segment without a reference.
     """
+    ids = main.ids
+    if ids is None:
+        return [[True] * size for size in main.sizes], []
     counted = []
     reasons = Counter[str]()
     bad_but_scored = 0
@@ -296,9 +293,7 @@ def _file_of_document_lines(files: ScoreFiles) -> str | None:
 def _plain_by_sentences(file: ScoreFile, main: ScoreFile) -> Documents:
     """Return plain text as documents with the sentences of the main file.
 
-    The first rule that fits applies: the file has the lines of the main file (:func:`by_lines`);
-    its documents have the same numbers of sentences; it has no boundary, but as many sentences.
-    Where two rules fit, they give the same result.
+    The first rule that fits applies; where two rules fit, they give the same result.
     """
     in_lines = by_lines(file, main)
     if in_lines is not None:
@@ -372,9 +367,8 @@ def _hint_of_empty_lines(file: ScoreFile, main: ScoreFile) -> str:
 def _plain_by_documents(file: ScoreFile, main: ScoreFile) -> Documents:
     """Return plain text as the documents of the main file, with lines of any kind.
 
-    A single document has all lines. Otherwise the first rule that fits applies: the file has the
-    lines of the main file, so that an empty translation is no boundary; its boundaries give as many
-    documents; it has one line for each document. Only the first rule keeps empty translations.
+    The first rule that fits applies: the file has the lines of the main file, so that an empty
+    translation is no boundary; it has as many documents, or one line for each document.
     """
     plain = file.plain
     count = len(plain.documents)

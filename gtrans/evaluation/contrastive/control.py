@@ -16,12 +16,12 @@ def shuffled_contexts(items: Sequence[Item], seed: int = 1) -> tuple[list[Item],
     The context is the sentences before the first one in which candidates differ. A donor gives its
     source context, with its right translation. It
 
-    - has the same form of text, tokenised or not;
-    - has the same phenomenon and distance if possible, then the same phenomenon, then any;
-      ``it:er`` and ``it:sie`` are the same phenomenon: the part behind the colon is the answer;
-    - has the same number of sentences of context if possible, otherwise the closest number;
+    - has the same form of text;
+    - has the same phenomenon and distance if possible, then the same phenomenon, then any; the part
+      of ``it:er`` behind the colon is the answer and may differ;
+    - has the same number of sentences of context, or the closest number;
     - has another context, and is neither the item nor its twin;
-    - is drawn at random by ``seed``, the id of the item and the other items.
+    - is drawn at random by ``seed`` and the id of the item.
 
     An item without context is not changed.
 
