@@ -334,7 +334,7 @@ def _result_of_model(
     # Imported on demand: torch and fairseq need seconds, which --help and a mistake in a
     # set should not.
     from gtrans.search.options import split_paths
-    from gtrans.translating.force_decode import score_items, with_places
+    from gtrans.translating.force_decode import score_items, with_cue_places
     from gtrans.translating.loading import load_models, set_chunks
 
     models, task = load_models(
@@ -364,7 +364,7 @@ def _result_of_model(
             progress=name,
         )
         scored.append(scores)
-        items = with_places(task, encoders[0], variant, plain, whole)
+        items = with_cue_places(task, encoders[0], variant, plain, whole)
         results.append(_result_of_scores(items, scores))
     result = replace(results[0], unit=str(task.cfg.unit))
     if len(results) > 1:

@@ -114,7 +114,11 @@ def run(args: argparse.Namespace) -> None:
     documents = read_parallel(args.src, args.ref, selection_of(args))
 
     # Imported on demand: torch and fairseq need seconds, which --help should not.
-    from gtrans.translating.force_decode import alone, in_shuffled_context, token_scores
+    from gtrans.translating.force_decode import (
+        token_scores,
+        token_scores_in_shuffled_context,
+        token_scores_without_context,
+    )
 
     model = _load(args, args.path, args.data, documents)
     _warn(args, documents, model.task.cfg)
@@ -122,7 +126,7 @@ def run(args: argparse.Namespace) -> None:
     other = model
     if args.without is not None:
         other = _load(args, args.without, args.without_data or args.data, documents)
-    without = alone(other.models, other.task, other.corpus, args.max_tokens)
+    without = token_scores_without_context(other.models, other.task, other.corpus, args.max_tokens)
     sentences = _sentences(scores, without)
     result = corpus_cxmi(sentences)
     report = with_schema("cxmi", {**asdict(result), "unit": str(model.task.cfg.unit)})
@@ -131,7 +135,7 @@ def run(args: argparse.Namespace) -> None:
         rows.append({name: getattr(sentence, name) for name in COLUMNS})
     lines = [_summary(result)]
     if args.shuffled_context:
-        shuffled_scores = in_shuffled_context(
+        shuffled_scores = token_scores_in_shuffled_context(
             model.models, model.task, model.corpus, args.max_tokens
         )
         shuffled_sentences = _sentences(shuffled_scores, without)

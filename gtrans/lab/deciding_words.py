@@ -224,10 +224,10 @@ def measure_words(
         threshold: least gain of a word whose deciders are searched, in nats.
         max_tokens: largest batch in tokens.
     """
-    from gtrans.translating.force_decode import alone, token_scores
+    from gtrans.translating.force_decode import token_scores, token_scores_without_context
 
     full = token_scores(models, task, text, max_tokens, rivals=True)
-    bare = alone(models, task, text, max_tokens, rivals=True)
+    bare = token_scores_without_context(models, task, text, max_tokens, rivals=True)
     words = list(_measured_words(text, full, bare))
     searched: dict[int, SearchedWord] = {}
     for number, word in enumerate(words):
@@ -357,7 +357,7 @@ class _DeciderSearch:
         self._substitutes = {side: Substitutes(text.sides[side]) for side in SIDES}
         # By document and sentence.
         self._places: dict[tuple[int, int], _ScoredPlace] = {}
-        for reading in text.readings:
+        for reading in text.spans:
             source, target = text.encoded(reading)
             first = reading.first - reading.begin
             rows = self._rows.rows_of(source, target, first, text.plain(reading))

@@ -1,9 +1,8 @@
 """Log-probabilities of given translations (force decoding).
 
-A document is read in the rows of the unit that its model was trained with. Different
-translations of one source are sorted and stand next to each other in a batch: the model encodes
-their source once, reads a common prefix once, and projects only the states whose words are scored
-(:meth:`gtrans.models.base.model.DocumentModel.forward`), some at a time.
+A document is read in the rows of the unit that its model was trained with. Translations of one
+source stand next to each other in a batch: the model encodes their source and a common prefix once,
+and projects only the states whose words are scored.
 """
 
 from __future__ import annotations
@@ -14,9 +13,9 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
-from itertools import chain
+from itertools import chain, islice
 from operator import itemgetter
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from fairseq.data import Dictionary
@@ -35,7 +34,7 @@ from gtrans.text.pipeline import TextPipeline
 MAX_TOKENS = 2000
 
 EncodedDocument = tuple[Sequence[str], Sequence[str]]
-"""Source and target sentences, the same number, each as BPE tokens separated by spaces."""
+"""As many source as target sentences, each as subwords separated by spaces."""
 
 
 @dataclass
@@ -44,10 +43,8 @@ class ScoredRow:
 
     Attributes:
         source: a key that is the same for rows with the same source.
-        example: see :meth:`gtrans.data.examples.ExampleBuilder.example`.
-        first: the first sentence to score, counted among those that the row writes.
-        scores: of the tokens of each sentence from ``first`` on, see
-            :func:`score_tokens`; empty until they are known.
+        first: the first sentence to score, counted in the target of the row.
+        scores: token scores of each sentence from ``first`` on; empty until they are known.
     """
 
     source: Hashable
@@ -57,23 +54,22 @@ class ScoredRow:
 
     @property
     def size(self) -> int:
-        """Tokens of the longer side."""
+        """Number of tokens of the longer side."""
         return int(max(self.example["source"].numel(), self.example["target"].numel()))
 
 
 def score_documents(
     models: Sequence[Any], task: Any, documents: Sequence[EncodedDocument], **options: Any
 ) -> list[list[float]]:
-    """Log-probability of every target sentence, given its source and the target before it.
+    """Return the log-probability of every target sentence, given its source and earlier targets.
 
-    It is the sum of the natural, unsmoothed log-probabilities of the words of the sentence and
-    its end token, for each document of its sentences from ``first`` on. Arguments: see
+    It is the sum over the words of the sentence and its end token, in nats. Arguments as in
     :func:`score_tokens`.
     """
-    return [
-        [float(tokens[:, 0].sum()) for tokens in sentences]
-        for sentences in score_tokens(models, task, documents, **options)
-    ]
+    scores = []
+    for sentences in score_tokens(models, task, documents, **options):
+        scores.append([float(tokens[:, 0].sum()) for tokens in sentences])
+    return scores
 
 
 def score_tokens(
@@ -89,31 +85,26 @@ def score_tokens(
     rivals: bool = False,
     rows: RowPool | None = None,
 ) -> list[list[Tensor]]:
-    """Log-probability of every token of every target sentence, its end token included.
+    """Return the log-probability of every token of every target sentence and of its end token.
 
-    Several models are an ensemble: their probabilities are averaged. A row that occurs several
-    times is scored once, so equal rows get exactly equal scores.
+    The probabilities of several models are averaged. Equal rows are scored once.
 
     Args:
-        models: on one device; they are put into evaluation mode.
-        task: a :class:`~gtrans.tasks.document_translation.DocumentTranslationTask`, whose
-            unit is the models'.
-        documents: see :data:`EncodedDocument`.
-        first: for each document the number of the first sentence to score (default: 0).
-            Sentences before it are read as context.
-        plain: for each document its source sentences as plain text, which models with BERT
-            need besides their own tokens.
-        whole: True: a document unit is read as a whole, however long it is; False: it is cut by
-            the task's ``max_doc_tokens``, as in training.
-        max_tokens: most tokens of a batch on its longer side, with padding; a longer row is a
-            batch of its own.
-        progress: name of a progress bar on standard error, shown on a terminal only.
+        models: one model or an ensemble; they are put into evaluation mode.
+        task: the :class:`~gtrans.tasks.document_translation.DocumentTranslationTask` of the models.
+        documents: source and target sentences of each document.
+        first: for each document the number of the first sentence to score (default: 0); sentences
+            before it are context.
+        plain: the source sentences as plain text, for models with BERT.
+        whole: read a document as a whole; False: cut it by ``max_doc_tokens``, as in training.
+        max_tokens: most tokens of a batch on its longer side, with padding.
+        progress: name of a progress bar, shown on a terminal only.
         rivals: also find the most probable other token at every place.
-        rows: of a text with many of the same sentences, cut as ``whole`` says.
+        rows: a pool of an earlier call, whose encoded sentences are used again.
 
     Returns:
-        For each document and each of its sentences from ``first`` on natural logarithms in double
-        precision, ``(tokens, 1)``; with ``rivals`` ``(tokens, 3)``, also its rival's, and its id.
+        for each sentence from ``first`` on ``(tokens, 1)`` natural logarithms in double precision;
+        with ``rivals`` ``(tokens, 3)``: also the logarithm and the id of the rival.
 
     Raises:
         GtransError: a sentence holds a literal special token.
@@ -122,28 +113,38 @@ def score_tokens(
     starts = first or [0] * len(documents)
     pool = RowPool(task, whole) if rows is None else rows.emptied()
     texts: Sequence[Sequence[str] | None] = plain or [None] * len(documents)
-    placed = [
-        pool.rows_of(source, target, start, text)
-        for (source, target), start, text in zip(documents, starts, texts, strict=True)
-    ]
+    rows_of_documents = []
+    for (source, target), start, text in zip(documents, starts, texts, strict=True):
+        rows_of_documents.append(pool.rows_of(source, target, start, text))
     for model in models:
         model.eval()
     with tqdm(total=len(pool.distinct), desc=progress, disable=None if progress else True) as bar:
         for batch in _batches(pool.distinct, max_tokens):
-            for row, scores in zip(batch, _score(models, pool, batch, rivals), strict=True):
+            scores_of_rows = _score(models, pool, batch, rivals)
+            for row, scores in zip(batch, scores_of_rows, strict=True):
                 row.scores = scores
             bar.update(len(batch))
     scores_of_documents = []
-    for document in placed:
-        scores = []
-        for row, _, scored in document:
-            scores += row.scores[scored.start - row.first : scored.stop - row.first]
-        scores_of_documents.append(scores)
+    for document in rows_of_documents:
+        scores_of_document: list[Tensor] = []
+        for placed in document:
+            start = placed.scored.start - placed.row.first
+            stop = placed.scored.stop - placed.row.first
+            scores_of_document += placed.row.scores[start:stop]
+        scores_of_documents.append(scores_of_document)
     return scores_of_documents
 
 
+class PlacedRow(NamedTuple):
+    """A row of a document; ``scored``: its scored sentences, counted in the target of the row."""
+
+    row: ScoredRow
+    span: UnitSpan
+    scored: range
+
+
 class RowPool:
-    """All different rows of some documents."""
+    """The different rows of some documents, whole or cut as for :func:`score_tokens`."""
 
     def __init__(self, task: Any, whole: bool) -> None:
         examples: ExampleBuilder = task.examples
@@ -155,16 +156,14 @@ class RowPool:
             )
         self.examples = replace(examples, unit=unit.unlimited()) if whole else examples
         self._frame = examples.frame
-        self._encode = [
-            cache(partial(self._ids, dictionary))
-            for dictionary in (task.source_dictionary, task.target_dictionary)
-        ]
+        self._source_ids = cache(partial(self._ids, task.source_dictionary))
+        self._target_ids = cache(partial(self._ids, task.target_dictionary))
         self._bert_subwords = cache(lambda sentence: task.bert_subwords([sentence])[0])
         self.complete_input = task.complete_input
         self._rows: dict[Any, ScoredRow] = {}
 
     def emptied(self) -> RowPool:
-        """No rows, but the ids of the same sentences."""
+        """Return a pool without rows that keeps the ids of encoded sentences."""
         other = copy(self)
         other._rows = {}
         return other
@@ -180,56 +179,63 @@ class RowPool:
         target: Sequence[str],
         first: int,
         plain: Sequence[str] | None = None,
-    ) -> list[tuple[ScoredRow, UnitSpan, range]]:
-        """The rows of a document, each with its sentences and those that are scored in it.
-
-        The latter are counted among those that the row writes.
-        """
+    ) -> list[PlacedRow]:
+        """Return the rows of a document from its sentence ``first`` on."""
         if len(source) != len(target):
             raise ValueError(f"{len(source)} source sentences, but {len(target)} target sentences")
-        lengths = [self._encode[0](sentence).numel() - 1 for sentence in source]
-        return [
-            self._row(span, source, target, max(span.kept.start, first), plain)
-            for span in self.examples.unit.cut(lengths)
-            if span.kept.stop > first
-        ]
+        lengths = [self._source_ids(sentence).numel() - 1 for sentence in source]
+        rows = []
+        for span in self.examples.unit.cut(lengths):
+            if span.kept.stop > first:
+                start = max(span.kept.start, first)
+                rows.append(self._placed(span, source, target, start, plain))
+        return rows
 
-    def _row(
+    def _placed(
         self,
         span: UnitSpan,
         source: Sequence[str],
         target: Sequence[str],
         first: int,
         plain: Sequence[str] | None,
-    ) -> tuple[ScoredRow, UnitSpan, range]:
+    ) -> PlacedRow:
         sources = tuple(source[number] for number in span.source)
         targets = tuple(target[number] for number in span.target)
         plain_sources: tuple[str, ...] = ()
         if self.examples.bert_subwords is not None and plain is not None:
             plain_sources = tuple(plain[number] for number in span.source)
-        begin, end = first - span.predicted.start, span.kept.stop - span.predicted.start
+        start = first - span.predicted.start
+        stop = span.kept.stop - span.predicted.start
         source_key = (sources, plain_sources, span.kept.start - span.source.start)
-        key = (source_key, targets)
-        row = self._rows.get(key)
+        row = self._rows.get((source_key, targets))
         if row is None:
-            unit = self.examples.unit
-            source_ids, target_ids = (
-                list(map(encode, texts))
-                for encode, texts in zip(self._encode, (sources, targets), strict=True)
-            )
-            chunks = None
-            if isinstance(unit, ChunkStreamUnit):  # as in translation, by the source alone
-                chunks = unit.steps([ids.numel() - 1 for ids in source_ids])
-            subwords = [self._bert_subwords(sentence) for sentence in plain_sources]
-            example = self.examples.example(span, source_ids, target_ids, subwords, chunks)
-            row = self._rows[key] = ScoredRow(source_key, example, begin, [])
-        row.first = min(row.first, begin)
-        return row, span, range(begin, end)
+            example = self._example(span, sources, targets, plain_sources)
+            row = ScoredRow(source_key, example, start, [])
+            self._rows[source_key, targets] = row
+        row.first = min(row.first, start)
+        return PlacedRow(row, span, range(start, stop))
+
+    def _example(
+        self,
+        span: UnitSpan,
+        sources: Sequence[str],
+        targets: Sequence[str],
+        plain_sources: Sequence[str],
+    ) -> Example:
+        source_ids = list(map(self._source_ids, sources))
+        target_ids = list(map(self._target_ids, targets))
+        subwords = list(map(self._bert_subwords, plain_sources))
+        unit = self.examples.unit
+        chunks = None
+        if isinstance(unit, ChunkStreamUnit):  # as in translation, by the source alone
+            chunks = unit.steps([ids.numel() - 1 for ids in source_ids])
+        return self.examples.example(span, source_ids, target_ids, subwords, chunks)
 
     def _ids(self, dictionary: Dictionary, sentence: str) -> Tensor:
-        """``(words + 1,)`` ids with the end token."""
         ids: Tensor = dictionary.encode_line(sentence, add_if_not_exist=False).long()
-        if bool((ids[:-1].eq(self._frame.bos) | ids[:-1].eq(self._frame.eos)).any()):
+        words = ids[:-1]
+        is_special = words.eq(self._frame.bos) | words.eq(self._frame.eos)
+        if bool(is_special.any()):
             raise GtransError(
                 f"the sentence '{sentence}' holds a literal special token; escape it (the "
                 "pipeline of `gtrans prepare` does)."
@@ -238,26 +244,25 @@ class RowPool:
 
 
 def _batches(rows: list[ScoredRow], max_tokens: int) -> Iterator[list[ScoredRow]]:
-    """Batches of rows of similar length, each at most ``max_tokens`` with padding.
+    """Yield batches of rows of similar length, each at most ``max_tokens`` with padding.
 
-    The longest rows come first, so that a batch that does not fit into memory is the first one.
-    Rows of one source stay together if they fit into a batch, and are sorted, so that
-    neighbours have long common prefixes.
+    The longest rows come first, so that memory runs out at once or never. Rows of one source stay
+    together if they fit into a batch, and are sorted, so that neighbours have long common prefixes.
     """
     by_source: dict[Hashable, list[ScoredRow]] = {}
     for row in rows:
         by_source.setdefault(row.source, []).append(row)
-    groups = [
-        sorted(group, key=lambda row: row.example["prev_output_tokens"].tolist())
-        for group in by_source.values()
-    ]
+    for group in by_source.values():
+        group.sort(key=_target_input)
     batch: list[ScoredRow] = []
     longest = 0
-    for group in sorted(groups, key=_group_size, reverse=True):
-        longest = longest if batch else _group_size(group)[0]
+    for group in sorted(by_source.values(), key=_group_size, reverse=True):
+        if not batch:
+            longest = _group_size(group)[0]
         if batch and (len(batch) + len(group)) * longest > max_tokens:
             yield batch
-            batch, longest = [], _group_size(group)[0]
+            batch = []
+            longest = _group_size(group)[0]
         for row in group:
             if batch and (len(batch) + 1) * longest > max_tokens:
                 yield batch
@@ -267,8 +272,13 @@ def _batches(rows: list[ScoredRow], max_tokens: int) -> Iterator[list[ScoredRow]
         yield batch
 
 
+def _target_input(row: ScoredRow) -> list[int]:
+    tokens: list[int] = row.example["prev_output_tokens"].tolist()
+    return tokens
+
+
 def _group_size(group: Sequence[ScoredRow]) -> tuple[int, int]:
-    """Tokens of the longest row, and of the source."""
+    """Return the tokens of the longest row, and of the source."""
     return max(row.size for row in group), group[0].example["source"].numel()
 
 
@@ -276,25 +286,25 @@ def _group_size(group: Sequence[ScoredRow]) -> tuple[int, int]:
 def _score(
     models: Sequence[Any], pool: RowPool, batch: Sequence[ScoredRow], rivals: bool
 ) -> list[list[Tensor]]:
-    """Scores of the tokens of each sentence of each row, from its ``first`` on."""
+    """Return for each row the token scores of its sentences from ``first`` on."""
     frame = pool.examples.frame
     device = next(models[0].parameters()).device
     sample = pool.examples.collate([row.example for row in batch])
     target, inputs = sample["target"], sample["net_input"]["prev_output_tokens"]
     sentence = sentences_of(target, frame.eos)
     first = torch.tensor([row.first for row in batch])
-    # What follows the last sentence, the end of the document, belongs to none.
     counts = target.eq(frame.eos).sum(1)
-    wanted = target.ne(frame.pad) & sentence.ge(first[:, None]) & sentence.lt(counts[:, None])
+    # Tokens behind the last sentence, which end the document, belong to no sentence.
+    in_sentence = sentence.ge(first[:, None]) & sentence.lt(counts[:, None])
+    wanted = target.ne(frame.pad) & in_sentence
     # A common prefix has the same probabilities in all rows of a source: it is scored once.
     numbers: dict[Hashable, int] = {}
     sources = torch.tensor([numbers.setdefault(row.source, len(numbers)) for row in batch])
     layout = DocumentLayout.of_target(inputs, frame.pad, frame.bos, frame.eos)
     shared = shared_prefixes(layout, inputs, sources)
     # `state_of_word`: for each wanted word the number of the state that predicts it.
-    chosen, state_of_word = torch.unique(
-        shared.choose(torch.arange(shared.tokens), wanted), return_inverse=True
-    )
+    shared_tokens = shared.choose(torch.arange(shared.tokens), wanted)
+    chosen, state_of_word = torch.unique(shared_tokens, return_inverse=True)
     predict_at = torch.zeros(wanted.numel(), dtype=torch.bool)
     predict_at[shared.index[chosen]] = True
     predict_at = predict_at.view_as(wanted)
@@ -305,19 +315,19 @@ def _score(
         raise not_finite(models)
     # (rows, sentences): how many tokens of each sentence are scored
     lengths = torch.zeros(len(batch), int(counts.max()), dtype=torch.long)
-    row = wanted.nonzero()[:, 0]
-    lengths.index_put_((row, sentence[wanted]), torch.ones_like(row), accumulate=True)
-    tokens_of_row = torch.split(scored, lengths.sum(1).tolist())
-    return [
-        list(torch.split(tokens, row_lengths[row.first : count]))
-        for row, tokens, row_lengths, count in zip(
-            batch, tokens_of_row, lengths.tolist(), counts.tolist(), strict=True
-        )
-    ]
+    row_of_word = wanted.nonzero()[:, 0]
+    ones = torch.ones_like(row_of_word)
+    lengths.index_put_((row_of_word, sentence[wanted]), ones, accumulate=True)
+    tokens_of_rows = torch.split(scored, lengths.sum(1).tolist())
+    scores = []
+    for number, row in enumerate(batch):
+        lengths_of_row = lengths[number, row.first : int(counts[number])].tolist()
+        scores.append(list(torch.split(tokens_of_rows[number], lengths_of_row)))
+    return scores
 
 
 def sentences_of(target: Tensor, eos: int) -> Tensor:
-    """``(rows, length)``: number of each token's sentence, to which its end token belongs."""
+    """Return ``(rows, length)``: the number of each token's sentence; an end token is its last."""
     ends = target.eq(eos).long()
     return ends.cumsum(1) - ends
 
@@ -329,38 +339,45 @@ def _scores_of_words(
     words: Tensor,
     rivals: bool,
 ) -> Tensor:
-    """Columns as :func:`score_tokens` has them, the logits of some states in memory at a time.
+    """Return ``(words, 1 or 3)`` scores, with the logits of a part of the states in memory.
 
     Args:
         models: an ensemble.
-        states: of each model those that predict words.
+        states: for each model the states that predict words.
         state_of_word: ``(words,)`` the number of the state that predicts each word.
         words: ``(words,)`` ids.
         rivals: see :func:`score_tokens`.
-
-    Returns:
-        ``(words, 1 or 3)`` in double precision.
     """
     tokens = states[0].features.size(1)
     rows = rows_of(states[0].projection.size(0), cuda=words.is_cuda)
-    scores = torch.empty(len(words), 3 if rivals else 1, dtype=torch.float64, device=words.device)
-    for begin in range(0, tokens, rows):
-        part = slice(begin, begin + rows)
-        log_probs: Tensor | None = None
-        for model, state in zip(models, states, strict=True):
-            new = model.project(state.features[:, part]).float().log_softmax(1)
-            log_probs = new if log_probs is None else log_probs.logaddexp(new)
-        assert log_probs is not None
-        log_probs -= math.log(len(models))
-        index = ((state_of_word >= begin) & (state_of_word < begin + rows)).nonzero().squeeze(1)
-        position = state_of_word[index] - begin
-        scores[index, 0] = log_probs[position, words[index]].double()
+    columns = 3 if rivals else 1
+    scores = torch.empty(len(words), columns, dtype=torch.float64, device=words.device)
+    for start in range(0, tokens, rows):
+        log_probs = _log_probs(models, states, slice(start, start + rows))
+        is_here = (state_of_word >= start) & (state_of_word < start + rows)
+        index = is_here.nonzero().squeeze(1)
+        state = state_of_word[index] - start
+        word = words[index]
+        scores[index, 0] = log_probs[state, word].double()
         if rivals:
-            best, ids = (two[position] for two in log_probs.topk(2, 1))
-            other = ids[:, 0].eq(words[index]).long()[:, None]
-            scores[index, 1] = best.gather(1, other).squeeze(1).double()
-            scores[index, 2] = ids.gather(1, other).squeeze(1).double()
+            best, ids = log_probs.topk(2, 1)
+            best, ids = best[state], ids[state]
+            # The second best where the best is the word itself.
+            rival = ids[:, 0].eq(word).long()[:, None]
+            scores[index, 1] = best.gather(1, rival).squeeze(1).double()
+            scores[index, 2] = ids.gather(1, rival).squeeze(1).double()
     return scores
+
+
+def _log_probs(models: Sequence[Any], states: Sequence[DecoderStates], part: slice) -> Tensor:
+    """Return ``(states, entries)`` log-probabilities of an ensemble for a part of its states."""
+    total: Tensor | None = None
+    for model, state in zip(models, states, strict=True):
+        log_probs = model.project(state.features[:, part]).float().log_softmax(1)
+        total = log_probs if total is None else total.logaddexp(log_probs)
+    assert total is not None
+    total -= math.log(len(models))
+    return total
 
 
 def _states(
@@ -371,22 +388,19 @@ def _states(
     predict_at: Tensor,
     device: torch.device,
 ) -> DecoderStates:
-    """The decoder states of the True entries of ``predict_at``.
+    """Return the decoder states at the True entries of ``predict_at``, ``(rows, length)``.
 
-    Args:
-        model: a model of the task.
-        pool: the pool of the rows.
-        batch: the rows that the model reads.
-        sources: ``(rows,)`` number of each row's source, in order of appearance.
-        predict_at: ``(rows, length)`` True on the target's tokens whose states are wanted.
-        device: the model's device.
+    ``sources``: ``(rows,)`` number of each row's source, in order of appearance.
     """
-    builder, examples = pool.examples, [row.example for row in batch]
-    distinct = dict(zip(sources.tolist(), examples, strict=True))
-    inputs = builder.collate([distinct[number] for number in range(len(distinct))])["net_input"]
+    builder = pool.examples
+    examples = [row.example for row in batch]
+    # Numbers of sources are in order of appearance, and so are the examples kept for them.
+    example_of_source = dict(zip(sources.tolist(), examples, strict=True))
+    source_inputs = builder.collate(list(example_of_source.values()))["net_input"]
+    target_inputs = builder.collate(examples)["net_input"]
     net_input = {
-        **source_of(inputs),
-        "prev_output_tokens": builder.collate(examples)["net_input"]["prev_output_tokens"],
+        **source_of(source_inputs),
+        "prev_output_tokens": target_inputs["prev_output_tokens"],
         "source_of_row": sources,
         "predict_at": predict_at,
     }
@@ -397,31 +411,20 @@ def _states(
 
 @dataclass(frozen=True, eq=False)
 class CorpusSide:
-    """One side of a corpus.
-
-    Attributes:
-        pipeline: encodes it.
-        documents: its sentences as plain text.
-    """
+    """One side of a corpus: plain sentences of each document, and the pipeline to encode them."""
 
     pipeline: TextPipeline
     documents: Sequence[Sequence[str]]
 
     @cached_property
     def encoded(self) -> list[list[str]]:
-        """Its sentences as subwords separated by spaces."""
-        return [[self.pipeline.encode(line) for line in document] for document in self.documents]
+        """The sentences as subwords separated by spaces."""
+        return [list(map(self.pipeline.encode, document)) for document in self.documents]
 
 
 @dataclass(frozen=True)
 class ScoredSpan:
-    """Consecutive sentences of a document that a model reads, and the sentences that it scores.
-
-    Attributes:
-        document: number of the document.
-        begin, end: its sentences, ``end`` excluded.
-        first: the first sentence that is scored.
-    """
+    """Sentences ``begin .. end - 1`` of a document, scored from sentence ``first`` on."""
 
     document: int
     begin: int
@@ -431,12 +434,11 @@ class ScoredSpan:
 
 @dataclass(frozen=True)
 class ScoredCorpus:
-    """A corpus as a model reads it.
+    """A parallel corpus, and how much context its sentences are scored in.
 
     Attributes:
-        source, target: the same sentences.
-        context: most sentences before a sentence that are read; None: as many as the unit
-            reads, a document unit being cut as for training.
+        context: most sentences of context before a sentence; None: as many as the unit has, with
+            documents cut as for training.
     """
 
     source: CorpusSide
@@ -449,8 +451,8 @@ class ScoredCorpus:
         return {"source": self.source, "target": self.target}
 
     @cached_property
-    def readings(self) -> list[ScoredSpan]:
-        """The parts to read so that every sentence is scored once, in order."""
+    def spans(self) -> list[ScoredSpan]:
+        """Spans in which every sentence is scored once, in order."""
         lengths = list(enumerate(map(len, self.source.documents)))
         if self.context is None:
             return [ScoredSpan(number, 0, length, 0) for number, length in lengths if length]
@@ -463,64 +465,67 @@ class ScoredCorpus:
 
     @property
     def cuts_units(self) -> bool:
-        """Whether a document unit is cut as for training."""
+        """Whether documents are cut as for training."""
         return self.context is None
 
-    def encoded(self, reading: ScoredSpan) -> EncodedDocument:
-        """The subwords of a reading."""
-        document, sentences = reading.document, slice(reading.begin, reading.end)
-        return self.source.encoded[document][sentences], self.target.encoded[document][sentences]
+    def encoded(self, span: ScoredSpan) -> EncodedDocument:
+        """Return the subwords of a span."""
+        source = self.source.encoded[span.document]
+        target = self.target.encoded[span.document]
+        return source[span.begin : span.end], target[span.begin : span.end]
 
-    def plain(self, reading: ScoredSpan) -> Sequence[str]:
-        """The source of a reading as plain text."""
-        return self.source.documents[reading.document][reading.begin : reading.end]
+    def plain(self, span: ScoredSpan) -> Sequence[str]:
+        """Return the source of a span as plain text."""
+        return self.source.documents[span.document][span.begin : span.end]
 
 
 def token_scores(
     models: Sequence[Any], task: Any, text: ScoredCorpus, max_tokens: int, rivals: bool = False
 ) -> list[list[Tensor]]:
-    """Scores of the tokens of every sentence of every document, given its context.
+    """Return the token scores of every sentence of every document, given its context.
 
-    Args:
-        models: one model, or an ensemble.
-        task: their task.
-        text: the text to score.
-        max_tokens, rivals: see :func:`gtrans.translating.force_decode.score_tokens`.
+    Arguments and scores as in :func:`score_tokens`.
     """
+    documents = []
+    first = []
+    plain = []
+    for span in text.spans:
+        documents.append(text.encoded(span))
+        first.append(span.first - span.begin)
+        plain.append(text.plain(span))
     results = score_tokens(
         models,
         task,
-        [text.encoded(reading) for reading in text.readings],
-        first=[reading.first - reading.begin for reading in text.readings],
-        plain=[text.plain(reading) for reading in text.readings],
+        documents,
+        first=first,
+        plain=plain,
         whole=not text.cuts_units,
         max_tokens=max_tokens,
         progress="documents" if text.cuts_units else "sentences",
         rivals=rivals,
     )
     scores: list[list[Tensor]] = [[] for _ in text.source.documents]
-    for reading, sentences in zip(text.readings, results, strict=True):
-        scores[reading.document] += sentences
+    for span, sentences in zip(text.spans, results, strict=True):
+        scores[span.document] += sentences
     return scores
 
 
-def alone(
+def token_scores_without_context(
     models: Sequence[Any], task: Any, text: ScoredCorpus, max_tokens: int, rivals: bool = False
 ) -> list[list[Tensor]]:
-    """As :func:`token_scores`, but every sentence is a document of its own."""
+    """Return the scores of :func:`token_scores` with every sentence as a document of its own."""
     count = sum(map(len, text.source.documents))
     cut = _rearranged(text, range(count), [1] * count, None)
     scores = flat(token_scores(models, task, cut, max_tokens, rivals))
     return in_documents(scores, map(len, text.source.documents))
 
 
-def in_shuffled_context(
+def token_scores_in_shuffled_context(
     models: Sequence[Any], task: Any, text: ScoredCorpus, max_tokens: int
 ) -> list[list[Tensor]]:
-    """As :func:`token_scores`, in documents as long, with sentences from anywhere in the text.
+    """Return the scores of :func:`token_scores` with the sentences of all documents shuffled.
 
-    Returns:
-        The scores in the order of ``text``.
+    Documents keep their lengths; scores are in the order of ``text``.
     """
     lengths = [len(document) for document in text.source.documents]
     order = shuffled_order(sum(lengths))
@@ -532,18 +537,17 @@ def in_shuffled_context(
 def _rearranged(
     text: ScoredCorpus, order: Iterable[int], lengths: Sequence[int], context: int | None
 ) -> ScoredCorpus:
-    """The sentences of a text in another order, in documents of these lengths."""
-    source, target = (
-        CorpusSide(
-            side.pipeline, in_documents(map(flat(side.documents).__getitem__, order), lengths)
-        )
-        for side in (text.source, text.target)
-    )
-    return ScoredCorpus(source, target, context)
+    """Put the sentences of a text into another order, in documents of these lengths."""
+    sides = []
+    for side in (text.source, text.target):
+        sentences = flat(side.documents)
+        reordered = in_documents([sentences[number] for number in order], lengths)
+        sides.append(CorpusSide(side.pipeline, reordered))
+    return ScoredCorpus(sides[0], sides[1], context)
 
 
 def flat(documents: Iterable[Iterable[Any]]) -> list[Any]:
-    """The sentences of all documents."""
+    """Return the sentences of all documents."""
     return list(chain.from_iterable(documents))
 
 
@@ -552,21 +556,22 @@ _SEED = 1
 
 
 def shuffled_order(count: int) -> list[int]:
-    """The numbers of ``count`` sentences in a random order, always the same one."""
+    """Return ``0 .. count - 1`` in a random order, always the same one."""
     order = list(range(count))
     random.Random(_SEED).shuffle(order)
     return order
 
 
 def put_back(items: Iterable[_Item], order: Sequence[int]) -> list[_Item]:
-    """What stands in ``order``, such as scores of shuffled sentences, in the order of the text."""
-    return [item for _, item in sorted(zip(order, items, strict=True), key=itemgetter(0))]
+    """Return items that stand in ``order``, such as scores, in the order of the text."""
+    places = sorted(zip(order, items, strict=True), key=itemgetter(0))
+    return [item for _, item in places]
 
 
 def in_documents(items: Iterable[_Item], lengths: Iterable[int]) -> list[list[_Item]]:
-    """Documents of these lengths, one after the other; ``items`` are as many as they need."""
+    """Return documents of these lengths."""
     remaining = iter(items)
-    return [[next(remaining) for _ in range(length)] for length in lengths]
+    return [list(islice(remaining, length)) for length in lengths]
 
 
 # ---- contrastive items ---------------------------------------------------------------------------
@@ -579,55 +584,45 @@ def score_items(
     items: Sequence[Item],
     **options: Any,
 ) -> list[list[float]]:
-    """For each item the log-probabilities of its candidates, the correct one first.
+    """Return for each item the log-probabilities of its candidates, the correct one first.
 
-    The sum leaves out the sentences before the first one in which the candidates of an item
-    differ: their probability is the same for all candidates.
+    The sum begins at the first sentence in which the candidates of an item differ.
 
     Args:
-        models: one model, or an ensemble.
-        task: their task; ``task.cfg.unit`` says whether documents or sentences are read.
-        pipelines: of source and target, for example from
-            :func:`gtrans.text.prepared_folder.load_pipeline`.
-        items: any number of items, in plain text (:meth:`Item.as_text`).
+        models, task: see :func:`score_tokens`.
+        pipelines: of source and target.
+        items: items in plain text (:meth:`Item.as_text`).
         options: ``whole``, ``max_tokens`` and ``progress`` of :func:`score_tokens`.
     """
     # The same context sentences occur in many candidates, and tokenising is slow.
-    encode, encode_target = (cache(pipeline.encode) for pipeline in pipelines)
-    pairs = []
+    encode_source, encode_target = cache(pipelines[0].encode), cache(pipelines[1].encode)
+    documents = []
+    first = []
+    plain = []
     for item in items:
-        pairs += [(item, candidate) for candidate in item.candidates]
-    scores = iter(
-        score_documents(
-            models,
-            task,
-            [
-                (list(map(encode, item.source)), list(map(encode_target, candidate)))
-                for item, candidate in pairs
-            ],
-            first=[item.context for item, _ in pairs],
-            plain=[item.source for item, _ in pairs],
-            **options,
-        )
-    )
-    return [[sum(next(scores)) for _ in item.candidates] for item in items]
+        source = list(map(encode_source, item.source))
+        for candidate in item.candidates:
+            documents.append((source, list(map(encode_target, candidate))))
+            first.append(item.context)
+            plain.append(item.source)
+    scores = score_documents(models, task, documents, first=first, plain=plain, **options)
+    totals = [sum(sentences) for sentences in scores]
+    return in_documents(totals, [len(item.candidates) for item in items])
 
 
-def with_places(
+def with_cue_places(
     task: Any, encoder: TextPipeline, items: Sequence[Item], plain: Sequence[Item], whole: bool
 ) -> list[Item]:
-    """Items grouped by the place of their cue, where documents are cut into chunks.
+    """Return the items grouped by the place of their cue, where documents are cut into chunks.
+
+    An item whose cue has a known distance gets the group ``cue``: in the chunk of the last
+    sentence, in the context of this chunk, or before it; and ``cue at distance``, which also says
+    the distance.
 
     Args:
-        task, whole: as in :func:`score_items`.
+        task, whole: see :func:`score_tokens`.
         encoder: the pipeline of the source.
-        items: any number of items.
-        plain: the same in plain text.
-
-    Returns:
-        the items. Those whose cue has a known distance have the group ``cue``: in the chunk
-        of the last sentence, in what this chunk reads besides, or before it; and the same
-        with the distance as ``cue at distance``.
+        items, plain: the same items, in tokens and in plain text.
     """
     unit = task.examples.unit
     if unit.name not in ("document", "stream") or not (unit.has_chunks or not whole):
@@ -635,13 +630,16 @@ def with_places(
     encode = cache(encoder.encode)
     grouped = []
     for item, text in zip(items, plain, strict=True):
-        place = None
+        groups = dict(item.groups)
         if item.distance is not None:
             last = unit.parts([len(encode(sentence).split()) for sentence in text.source])[-1]
             cue = len(text.source) - 1 - item.distance
-            besides = "in its context" if unit.has_context else "in its overlap"
-            place = "in the chunk" if cue in last.kept else besides
-            place = place if cue in last.source else "before the chunk"
-        groups = {"cue": place, "cue at distance": f"{item.distance} {place}"} if place else {}
-        grouped.append(replace(item, groups={**item.groups, **groups}))
+            if cue not in last.source:
+                place = "before the chunk"
+            elif cue in last.kept:
+                place = "in the chunk"
+            else:
+                place = "in its context" if unit.has_context else "in its overlap"
+            groups |= {"cue": place, "cue at distance": f"{item.distance} {place}"}
+        grouped.append(replace(item, groups=groups))
     return grouped
