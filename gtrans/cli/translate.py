@@ -159,7 +159,7 @@ def run(args: argparse.Namespace) -> None:
         files_to_translate,
         translate_stream,
     )
-    from gtrans.translating.translator import WARNED_OF, Translator, decode
+    from gtrans.translating.translator import MOST_WARNED_TEXTS, Translator, decode
 
     if args.stream:
         translate_stream(Translator.of(options), options)
@@ -194,7 +194,7 @@ def run(args: argparse.Namespace) -> None:
         with outcome.failures_of(translation.source.path):
             translation.write()
             outcome.was_written(translation)
-    outcome.report(len(translator.warned) - WARNED_OF)
+    outcome.report(len(translator.warned) - MOST_WARNED_TEXTS)
 
 
 def _options(args: argparse.Namespace) -> DecodingOptions:

@@ -1,7 +1,6 @@
-"""Models that turn documents into their translations, batch after batch.
+"""Models that translate documents, batch after batch.
 
-One process reads and writes everything; with several (``--workers``) the others only decode. So
-progress, finished work on disk and errors are a single process's, and so is every batch.
+With ``--workers`` other processes decode; this one reads and writes everything.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from multiprocessing.connection import Connection, wait
@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 from tqdm import tqdm
 
 from gtrans.checkpoints.reading import options_of, read_checkpoint
@@ -29,9 +30,10 @@ from gtrans.data.units import Unit
 from gtrans.errors import GtransError
 from gtrans.files import digest
 from gtrans.messages import print_message
+from gtrans.search.document_search import DocumentHypothesis
 from gtrans.search.generator import DocumentGenerator, make_batches
 from gtrans.search.options import MAX_TOKENS, DecodingOptions, SearchOptions
-from gtrans.search.part_search import Parts
+from gtrans.search.part_search import Parts, PartsOfDocument
 from gtrans.text.moses import MosesPipeline
 from gtrans.text.pipeline import PLACEHOLDER, input_warnings
 from gtrans.text.plausibility import TextSample, implausible
@@ -48,7 +50,7 @@ from gtrans.translating.translation import (
 )
 from gtrans.translating.unknown_words import unknown_words, words_of_subwords
 
-WARNED_OF = 2
+MOST_WARNED_TEXTS = 2
 """Of how many texts warnings are printed; a folder may have hundreds that are alike."""
 
 
@@ -58,20 +60,14 @@ class Translator:
     ``Translator.load("model.pt").translate(documents)`` is ``gtrans translate`` from Python.
 
     Attributes:
-        task: the task of the models.
-        text_of_subwords: turns the subwords of a sentence into text.
-        preparation: digest of the preparation of the task's data folder, if it has one.
-        device: the models'.
-        generator: the search.
+        task: the :class:`gtrans.tasks.document_translation.DocumentTranslationTask` of the models.
+        preparation: digest of the preparation, if there is one.
         free: documents are decoded as one sequence.
-        examples: builder of rows and batches.
         max_tokens: most source tokens of a batch.
-        nbest: how many translations of a sentence are returned.
-        longest: most tokens of a sentence that the models can have seen in training, if their
-            checkpoints say it, and in which option.
+        longest: most tokens of a sentence in training, and the option that limited them.
         checkpoints: digests of the checkpoints.
         copies_symbols: symbols and emoji that a translation lacks are copied into it.
-        warned: texts that models can hardly translate.
+        warned: names of texts that models can hardly translate.
     """
 
     def __init__(
@@ -100,7 +96,7 @@ class Translator:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], **options: Any) -> Translator:
-        """The model in a checkpoint, ready to translate.
+        """Load the model in a checkpoint.
 
         Args:
             path: the checkpoint.
@@ -108,13 +104,13 @@ class Translator:
                 such as ``cpu=True`` or ``search=SearchOptions(beam=1)``.
 
         Raises:
-            GtransError: see :func:`gtrans.translating.loading.load_models`.
+            GtransError: the checkpoint cannot be used.
         """
         return cls.of(DecodingOptions(paths=(os.fspath(path),), **options))
 
     @classmethod
     def of(cls, options: DecodingOptions) -> Translator:
-        """The models that the options name, as :meth:`load`."""
+        """Load the models that the options name."""
         check_overrides(options.paths[0], options.context)
         if options.data:
             read_state(Path(options.data))  # before models are loaded, which may take minutes
@@ -128,31 +124,33 @@ class Translator:
             bf16=options.bf16,
             int8=options.int8,
         )
-        unit = task.examples.unit
-        longest = min(
-            _longest_seen(path, model, unit)
-            for path, model in zip(options.paths, models, strict=True)
-        )
+        unit = task.examples.unit  # before options of the search change it
+        limits = []
+        for path, model in zip(options.paths, models, strict=True):
+            limits.append(_longest_seen(path, model, unit))
         set_chunks(task, options.max_doc_tokens, options.overlap)
         if [digest(Path(path)) for path in options.paths] != digests:
             raise GtransError(
                 f"{' or '.join(options.paths)}: it was replaced while it was read, perhaps by a "
                 "training; run this again."
             )
-        to_text = task.pipeline(str(task.cfg.target_lang)).decode
-        nbest = max(options.nbest, 1)
-        translator = cls(models, task, to_text, options.search, options.max_tokens, nbest)
-        translator.longest, translator.checkpoints = longest, digests
+        translator = cls(
+            models,
+            task,
+            text_of_subwords=task.pipeline(str(task.cfg.target_lang)).decode,
+            search=options.search,
+            max_tokens=options.max_tokens,
+            nbest=max(options.nbest, 1),
+        )
+        translator.longest = min(limits)
+        translator.checkpoints = digests
         translator.copies_symbols = options.copy_symbols
         return translator
 
     def translate(self, documents: Sequence[Sequence[str]]) -> list[list[str]]:
-        """The translation of documents: for K sentences K translations, in the same order.
+        """Translate lists of sentences: K sentences become K translations, in the same order.
 
-        With a free search (``SearchOptions(free=True)``) a document gets one text.
-
-        Args:
-            documents: each a list of sentences, in plain text.
+        A free search (``SearchOptions(free=True)``) gives one text for a document.
 
         Raises:
             GtransError: a sentence that is empty or too long, or no list of sentences.
@@ -162,21 +160,11 @@ class Translator:
     def alternatives(
         self, documents: Sequence[Sequence[str]], places: Sequence[str] | None = None
     ) -> list[Translations]:
-        """As :meth:`translate`: for each sentence the ``nbest`` translations with their scores.
+        """Return the ``nbest`` translations of each sentence, with their scores.
 
-        ``places`` says of each sentence where it stands; by default they are counted.
+        ``places``: where each sentence stands, for messages.
         """
-        counted = []
-        for number, document in enumerate(documents, start=1):
-            if isinstance(document, str):
-                raise GtransError(
-                    f"document {number} is a text; a document is a list of sentences."
-                )
-            for place, sentence in enumerate(document, start=1):
-                counted.append(f"document {number}, sentence {place}")
-                if not sentence.strip():
-                    raise GtransError(f"{counted[-1]}: it is empty; leave it out.")
-                check_length(f"document {number}", place, sentence)
+        counted = _checked_places(documents)
         text = LinesOfText("the text", [list(document) for document in documents])
         text.places = list(places or counted)
         translation = Translation(self, text)
@@ -186,8 +174,8 @@ class Translator:
         return translation.translations()
 
     def encoded(self, documents: Sequence[Sequence[str]]) -> list[list[EncodedSentence]]:
-        """The sentences of documents as tokens of the models."""
-        return [[self._encoded(sentence) for sentence in document] for document in documents]
+        """Return the sentences of documents as tokens of the models."""
+        return [list(map(self._encoded, document)) for document in documents]
 
     def _encoded(self, sentence: str) -> EncodedSentence:
         tokens = self.task.source_encoder().encode(sentence)
@@ -204,34 +192,17 @@ class Translator:
     ) -> None:
         """Warn about text that models can hardly translate.
 
-        Once for a name, and for the first texts only: unknown words, text that is tokenised
-        already, or in another language than the model's source. Always: sentences longer than any
-        that the models have seen in training.
-
-        Args:
-            name: what the text is called.
-            documents: its sentences.
-            encoded: the same as tokens.
-            places: where each sentence stands.
+        Unknown words, tokenised text and other languages than the source are reported once for a
+        ``name``, and for the first texts only; sentences longer than any in training always.
         """
         ids = [sentence.ids for sentence in chain.from_iterable(encoded)]
         if name not in self.warned:
-            pipeline = self.task.source_encoder()
-            tokenises = not isinstance(pipeline, MosesPipeline) or pipeline.steps.tokenise
-            sentences = chain.from_iterable(documents if tokenises else ())
-            unk = self.task.source_dictionary.unk()
-            unknown = sum(int((sentence == unk).sum()) for sentence in ids)
-            tokens = sum(len(sentence) - 1 for sentence in ids)
-            sample = TextSample.of(name, str(self.task.cfg.source_lang), documents)
-            warnings = input_warnings(name, sentences, unknown, tokens)
-            told = self._unknown_words(name, documents) if unknown else ""
-            if told:
-                warnings.append(told)
-            warnings += implausible(sample, plain=False)
+            warnings = self._warnings(name, documents, ids)
             if warnings:
                 self.warned.add(name)
-            for warning in warnings if len(self.warned) <= WARNED_OF else ():
-                print_message(f"warning: {warning}")
+            if len(self.warned) <= MOST_WARNED_TEXTS:
+                for warning in warnings:
+                    print_message(f"warning: {warning}")
         limit, option = self.longest or (sys.maxsize, "")
         for sentence, place in zip(ids, places, strict=True):
             if len(sentence) > limit:
@@ -241,57 +212,78 @@ class Translator:
                     "translated well: split it"
                 )
 
-    def _unknown_words(self, name: str, documents: Sequence[Sequence[str]]) -> str:
-        """How many words the vocabulary lacks, and the first of them."""
-        dictionary, pipeline = self.task.source_dictionary, self.task.source_encoder()
+    def _warnings(
+        self, name: str, documents: Sequence[Sequence[str]], ids: Sequence[Tensor]
+    ) -> list[str]:
+        pipeline = self.task.source_encoder()
+        tokenises = not isinstance(pipeline, MosesPipeline) or pipeline.steps.tokenise
+        sentences = chain.from_iterable(documents if tokenises else ())
+        unk = self.task.source_dictionary.unk()
+        unknown = sum(int((sentence == unk).sum()) for sentence in ids)
+        tokens = sum(len(sentence) - 1 for sentence in ids)
+        warnings = list(input_warnings(name, sentences, unknown, tokens))
         lang = str(self.task.cfg.source_lang)
+        if unknown:
+            all_sentences = chain.from_iterable(documents)
+            lacking = unknown_words(name, all_sentences, lang, self._words_with_unknown)
+            warnings += [lacking] if lacking else []
+        warnings += implausible(TextSample.of(name, lang, documents), plain=False)
+        return warnings
 
-        def is_unknown(subword: str) -> bool:
-            return bool(dictionary.index(subword) == dictionary.unk())
+    def _words_with_unknown(self, sentence: str) -> list[str]:
+        pipeline = self.task.source_encoder()
+        words = []
+        if not hasattr(pipeline, "decode"):  # BERT's tokenizer replaces unknown words
+            for word in sentence.split():
+                if self._has_unknown(pipeline.encode(word).split()):
+                    words.append(word)
+            return words
+        lang = str(self.task.cfg.source_lang)
+        for subwords in words_of_subwords(pipeline.encode(sentence).split(), lang):
+            if self._has_unknown(subwords):
+                word = pipeline.decode(" ".join(subwords))
+                # As in the text: decoding capitalises a first word.
+                place = sentence.lower().find(word.lower())
+                words.append(sentence[place : place + len(word)] if place >= 0 else word)
+        return [word for word in words if word.strip()]  # some subwords only say the case
 
-        def lacking(sentence: str) -> list[str]:
-            words = []
-            if not hasattr(pipeline, "decode"):  # BERT's tokenizer replaces unknown words
-                for word in sentence.split():
-                    if any(is_unknown(subword) for subword in pipeline.encode(word).split()):
-                        words.append(word)
-                return words
-            for subwords in words_of_subwords(pipeline.encode(sentence).split(), lang):
-                if any(is_unknown(subword) for subword in subwords):
-                    word = pipeline.decode(" ".join(subwords))
-                    # As it is written there: decoding makes a first word of it.
-                    place = sentence.lower().find(word.lower())
-                    words.append(sentence[place : place + len(word)] if place >= 0 else word)
-            return [word for word in words if word.strip()]  # some subwords only say the case
-
-        return unknown_words(name, chain.from_iterable(documents), lang, lacking)
+    def _has_unknown(self, subwords: Sequence[str]) -> bool:
+        dictionary = self.task.source_dictionary
+        return any(dictionary.index(subword) == dictionary.unk() for subword in subwords)
 
     def cut(self, documents: Sequence[Sequence[EncodedSentence]]) -> list[list[Example]]:
-        """The rows of each document, in order, as examples."""
+        """Return the rows of each document, in order, as examples."""
         unit = self.examples.unit
-        examples: list[list[Example]] = [[] for _ in documents]
-        for rows, document in zip(examples, documents, strict=True):
+        rows_of_documents = []
+        for document in documents:
+            rows = []
             for span in unit.cut_to_translate([len(sentence.ids) - 1 for sentence in document]):
                 sentences = [document[number] for number in span.source]
                 ids = [sentence.ids for sentence in sentences]
-                bert_subwords = [subwords for _, subwords in sentences if subwords is not None]
-                rows.append(self.examples.example(span, ids, bert_subwords=bert_subwords))
-        return examples
+                subwords = []
+                for sentence in sentences:
+                    if sentence.bert_subwords is not None:
+                        subwords.append(sentence.bert_subwords)
+                rows.append(self.examples.example(span, ids, bert_subwords=subwords))
+            rows_of_documents.append(rows)
+        return rows_of_documents
 
     def batches(self, examples: Sequence[Example]) -> list[list[int]]:
-        """Which examples are decoded together (:func:`gtrans.search.generator.make_batches`)."""
+        """Return which examples are decoded together."""
         lengths = self.examples.lengths(examples)
         return make_batches(lengths, self.max_tokens, self.generator.rows_at_once)
 
     def decode_batch(self, translation: Translation, number: int, rows: Sequence[Example]) -> None:
-        """Decode a batch of a text, and add its translations and its parts'."""
+        """Decode a batch of a text, and add the translations to the text."""
         parts = Parts(translation.parts_of(number), partial(translation.add_part, number))
-        translation.add(number, self.decode_or_say(rows, parts))
+        translation.add(number, self.decode_within_memory(rows, parts))
 
-    def decode_or_say(self, rows: Sequence[Example], finished: Parts) -> list[Translations]:
-        """As :meth:`decode`; raises GtransError that says what to do if memory is short."""
+    def decode_within_memory(self, rows: Sequence[Example], finished: Parts) -> list[Translations]:
+        """Decode rows; raise GtransError with the way out if GPU memory is short."""
+        if not rows:
+            return []
         try:
-            return self.decode(rows, finished) if rows else []
+            return self.decode(rows, finished)
         except torch.cuda.OutOfMemoryError:
             raise GtransError(
                 f"`--max-tokens` {self.max_tokens}: out of memory on the GPU, with {len(rows)} "
@@ -302,29 +294,33 @@ class Translator:
     def decode(
         self, examples: Sequence[Example], finished: Parts | None = None
     ) -> list[Translations]:
-        """For each row the translations of its current sentences (one text, in free search).
+        """Return for each row the translations of its current sentences; one text in free search.
 
         ``finished`` keeps the parts of rows that are translated in parts.
         """
-        source = {
-            name: tensor.to(self.device)
-            for name, tensor in self.examples.collate(examples)["net_input"].items()
-        }
-        rows = [row[: self.nbest] for row in self.generator.documents(source, finished)]
+        source = {}
+        for name, tensor in self.examples.collate(examples)["net_input"].items():
+            source[name] = tensor.to(self.device)
+        translations = []
+        for hypotheses in self.generator.documents(source, finished):
+            translations.append(self._translations(hypotheses[: self.nbest]))
+        return translations
+
+    def _translations(self, hypotheses: Sequence[DocumentHypothesis]) -> Translations:
         if self.free:
-            texts = [" ".join(self._text(tokens) for tokens, _ in row[0].sentences) for row in rows]
-            return [
-                [[Alternative(text, row[0].score)]] for text, row in zip(texts, rows, strict=True)
-            ]
+            best = hypotheses[0]
+            text = " ".join(self._text(sentence.tokens) for sentence in best.sentences)
+            return [[Alternative(text, best.score)]]
         score = self.generator.search.options.score
+        translations = []
         # The n-th translation of a sentence is part of the n-th hypothesis of its row.
-        return [
-            [
-                [Alternative(self._text(tokens), score(scores)) for tokens, scores in several]
-                for several in zip(*(hypothesis.sentences for hypothesis in row), strict=True)
-            ]
-            for row in rows
-        ]
+        sentences = zip(*(hypothesis.sentences for hypothesis in hypotheses), strict=True)
+        for versions in sentences:
+            alternatives = []
+            for version in versions:
+                alternatives.append(Alternative(self._text(version.tokens), score(version.scores)))
+            translations.append(alternatives)
+        return translations
 
     def _text(self, tokens: list[int]) -> str:
         subwords: str = self.task.target_dictionary.string(
@@ -335,11 +331,34 @@ class Translator:
         return PLACEHOLDER if is_boundary(text) else text
 
 
-# ---- processes -----------------------------------------------------------------------------------
+def _checked_places(documents: Sequence[Sequence[str]]) -> list[str]:
+    places = []
+    for number, document in enumerate(documents, start=1):
+        if isinstance(document, str):
+            raise GtransError(f"document {number} is a text; a document is a list of sentences.")
+        for place, sentence in enumerate(document, start=1):
+            places.append(f"document {number}, sentence {place}")
+            if not sentence.strip():
+                raise GtransError(f"{places[-1]}: it is empty; leave it out.")
+            check_length(f"document {number}", place, sentence)
+    return places
+
+
+def _longest_seen(path: str, model: Any, unit: Unit) -> tuple[int, str]:
+    dataset = options_of(read_checkpoint(path, in_memory=False), "dataset")
+    positions = min(model.max_positions())
+    document = int(unit.as_dict().get("max_doc_tokens", sys.maxsize))
+    batch = int(dataset.get("max_tokens") or sys.maxsize)
+    return min(
+        (positions, "--max-positions"), (document, "--max-doc-tokens"), (batch, "--max-tokens")
+    )
+
+
+# ---- texts in batches ----------------------------------------------------------------------------
 
 
 class BatchOfText(NamedTuple):
-    """A batch of a text: its number and its rows; without rows, nothing of the text is missing."""
+    """A batch of a text; without rows if the text has no batch left."""
 
     translation: Translation
     number: int
@@ -347,10 +366,44 @@ class BatchOfText(NamedTuple):
 
 
 def progress_of(sentences: int) -> Any:
-    """A progress bar of so many sentences; in a log it has a line every 30 seconds."""
+    """Return a progress bar for sentences; a log gets a line every 30 seconds."""
     pause = 0.1 if sys.stderr.isatty() else 30.0
-    unit = {"unit": " sentences", "mininterval": pause, "delay": pause}
-    return tqdm(total=sentences, desc="translating", **unit)
+    return tqdm(
+        total=sentences,
+        desc="translating",
+        unit=" sentences",
+        mininterval=pause,
+        delay=pause,
+    )
+
+
+class OpenTexts(ExitStack):
+    """Texts that are open, and locked against other processes, from first to last batch.
+
+    ``failed`` is called for a text that cannot be opened, with its path and the error.
+    """
+
+    def __init__(self, progress: Any, failed: Callable[[str, Exception], None]) -> None:
+        super().__init__()
+        self._progress, self._failed = progress, failed
+        self._open: dict[Translation, ExitStack] = {}
+
+    def batches(self, translations: Sequence[Translation]) -> Iterator[BatchOfText]:
+        """Open text after text, and yield the batches that are not translated yet."""
+        for translation in translations:
+            stack = self.enter_context(ExitStack())
+            try:
+                stack.enter_context(translation.opened(self._progress))
+            except GtransError as error:
+                self._failed(translation.source.path, error)
+                continue
+            self._open[translation] = stack
+            for number, rows in translation.missing():
+                yield BatchOfText(translation, number, rows)
+
+    def closing(self, translation: Translation) -> ExitStack:
+        """Return a context that closes the text at its end."""
+        return self._open.pop(translation)
 
 
 def decode(
@@ -359,58 +412,49 @@ def decode(
     translations: Sequence[Translation],
     failed: Callable[[str, Exception], None],
 ) -> Iterator[Translation]:
-    """Decode texts; yields each when its last batch is decoded, until then it is locked.
-
-    Args:
-        translator: decodes, alone or with copies in other processes.
-        options: ``workers`` processes, 0: as many as there are cores or GPUs.
-        translations: the texts.
-        failed: is called for a text that cannot be begun, with its path and the error.
+    """Decode texts, here or in ``options.workers`` processes; yield each when it is decoded.
 
     Raises:
         GtransError: out of memory, or a process has ended.
     """
-    opened: dict[Translation, ExitStack] = {}
-
-    def batches() -> Iterator[BatchOfText]:
-        for translation in translations:
-            stack = everything.enter_context(ExitStack())
-            try:
-                stack.enter_context(translation.opened(progress))
-            except GtransError as error:
-                failed(translation.source.path, error)
-                continue
-            opened[translation] = stack
-            for number, rows in translation.missing():
-                yield BatchOfText(translation, number, rows)
-
     if not translations:
         return
     sentences = sum(translation.sentences for translation in translations)
     with (
-        workers(translator, options, sentences) as connections,
+        worker_processes(translator, options, sentences) as connections,
         progress_of(sentences) as progress,
-        ExitStack() as everything,
+        OpenTexts(progress, failed) as texts,
     ):
-        for translation in _decoded(translator, connections, batches()):
+        batches = texts.batches(translations)
+        if connections:
+            decoded = _decoded_by_workers(connections, batches)
+        else:
+            decoded = _decoded_here(translator, batches)
+        for translation in decoded:
             if translation.is_translated:
-                with opened.pop(translation):
+                with texts.closing(translation):
                     yield translation
 
 
-def _decoded(
-    translator: Translator, connections: Sequence[Connection], batches: Iterator[BatchOfText]
-) -> Iterator[Translation]:
-    """Decode batches here, or in other processes; yields the text of each decoded batch."""
-    if connections:
-        yield from _decoded_by_others(connections, batches)
-        return
+def _decoded_here(translator: Translator, batches: Iterator[BatchOfText]) -> Iterator[Translation]:
     for batch in batches:
         translator.decode_batch(*batch)
         yield batch.translation
 
 
-def _decoded_by_others(
+# ---- processes -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _FinishedPart:
+    """The answer of a worker for a part of a document; for a batch it is the translations."""
+
+    document: int
+    part: int
+    hypotheses: PartsOfDocument
+
+
+def _decoded_by_workers(
     connections: Sequence[Connection], batches: Iterator[BatchOfText]
 ) -> Iterator[Translation]:
     idle = list(connections)
@@ -429,14 +473,13 @@ def _decoded_by_others(
             for ready in wait(list(busy)):
                 assert isinstance(ready, Connection)
                 translation, number, _ = busy[ready]
-                place, value = ready.recv()
-                if isinstance(value, Exception):
-                    raise value
-                if place:
-                    document, part = place
-                    translation.add_part(number, document, part, value)
+                answer = ready.recv()
+                if isinstance(answer, Exception):
+                    raise answer
+                if isinstance(answer, _FinishedPart):
+                    translation.add_part(number, answer.document, answer.part, answer.hypotheses)
                     continue
-                translation.add(number, value)
+                translation.add(number, answer)
                 del busy[ready]
                 idle.append(ready)
                 yield translation
@@ -448,37 +491,26 @@ def _decoded_by_others(
 
 
 @contextmanager
-def workers(
+def worker_processes(
     translator: Translator, options: DecodingOptions, sentences: int
 ) -> Iterator[list[Connection]]:
-    """Connections to processes that decode; none for ``--workers 1``.
+    """Start processes that decode, and yield connections to them; none for ``--workers 1``.
 
     On CPUs a process is a copy of this one with one thread, so that models are in memory once. On
-    GPUs each process loads the models on its own device.
-
-    Args:
-        translator: loaded with ``options``.
-        options: ``workers`` processes, 0: as many as there are cores or GPUs.
-        sentences: how many there are; more processes would have nothing to do.
+    GPUs each process loads the models on its own device. There are at most ``sentences`` processes.
     """
     on_gpus = translator.device.type == "cuda"
-    most = torch.cuda.device_count() if on_gpus else len(os.sched_getaffinity(0))
-    count = options.workers or most
-    if on_gpus and count > most:
-        raise GtransError(f"`--workers` {count}: there are {most} GPUs; give at most {most}.")
-    if count > most:
-        print_message(f"`--workers` {count}: there are {most} cores, and as many processes decode")
-    count = min(count, most, sentences)
+    count = min(_number_of_workers(options.workers, on_gpus), sentences)
     context: Any = mp.get_context("spawn" if on_gpus else "fork")
-    begin: Callable[[], Translator] = partial(_on_one_core, translator)
+    start: Callable[[], Translator] = partial(_on_one_core, translator)
     connections: list[Connection] = []
     processes: list[Any] = []
     try:
         for number in range(count if count > 1 else 0):
             ours, theirs = context.Pipe()
             if on_gpus:
-                begin = partial(_on_gpu, number, options, translator.checkpoints)
-            process = context.Process(target=_serve, args=(theirs, begin), daemon=True)
+                start = partial(_on_gpu, number, options, translator.checkpoints)
+            process = context.Process(target=_serve, args=(theirs, start), daemon=True)
             process.start()
             theirs.close()
             processes.append(process)
@@ -490,6 +522,16 @@ def workers(
             process.join()
         for connection in connections:
             connection.close()
+
+
+def _number_of_workers(wanted: int, on_gpus: bool) -> int:
+    most = torch.cuda.device_count() if on_gpus else len(os.sched_getaffinity(0))
+    count = wanted or most
+    if on_gpus and count > most:
+        raise GtransError(f"`--workers` {count}: there are {most} GPUs; give at most {most}.")
+    if count > most:
+        print_message(f"`--workers` {count}: there are {most} cores, and as many processes decode")
+    return min(count, most)
 
 
 def _on_one_core(translator: Translator) -> Translator:
@@ -505,34 +547,27 @@ def _on_gpu(device: int, options: DecodingOptions, checkpoints: Sequence[str]) -
     return translator
 
 
-def _serve(connection: Connection, begin: Callable[[], Translator]) -> None:
-    """Decode the batches that come, until the other process ends."""
+def _serve(connection: Connection, start: Callable[[], Translator]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the other process ends this one
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    try:
+        translator = start()
+        while True:
+            rows, finished = connection.recv()
+            parts = Parts(finished, partial(_send_part, connection))
+            connection.send(translator.decode_within_memory(rows, parts))
+    except Exception as error:
+        connection.send(error if isinstance(error, GtransError) else RuntimeError(repr(error)))
+
+
+def _end_with_parent() -> None:
     parent = mp.parent_process()
     assert parent is not None
-
-    def end_with_parent() -> None:
-        wait([parent.sentinel])
-        os._exit(1)
-
-    def add(*values: Any) -> None:
-        connection.send((values[:-1], values[-1]))
-
-    threading.Thread(target=end_with_parent, daemon=True).start()
-    try:
-        translator = begin()
-        while True:
-            rows, known = connection.recv()
-            connection.send(((), translator.decode_or_say(rows, Parts(known, add))))
-    except Exception as error:
-        failure = error if isinstance(error, GtransError) else RuntimeError(repr(error))
-        connection.send(((), failure))
+    wait([parent.sentinel])
+    os._exit(1)
 
 
-def _longest_seen(path: str, model: Any, unit: Unit) -> tuple[int, str]:
-    """Most tokens of a sentence in the training of a checkpoint, and the option that says so."""
-    limits = [(min(model.max_positions()), "--max-positions")]
-    limits.append((int(unit.as_dict().get("max_doc_tokens", sys.maxsize)), "--max-doc-tokens"))
-    dataset = options_of(read_checkpoint(path, in_memory=False), "dataset")
-    limits.append((int(dataset.get("max_tokens") or sys.maxsize), "--max-tokens"))
-    return min(limits)
+def _send_part(
+    connection: Connection, document: int, part: int, hypotheses: PartsOfDocument
+) -> None:
+    connection.send(_FinishedPart(document, part, hypotheses))
