@@ -1,8 +1,7 @@
 """Texts on their way: read, cut into rows and batches, translated, and written as they were.
 
-Sentences form rows as the checkpoint's unit says. In document units a row ends with the document
-or before its source tokens would exceed ``max_doc_tokens``. (``fairseq-generate`` cuts documents by
-both sides, as training does.)
+The unit of the checkpoint cuts a text into rows. A document unit cuts by source tokens;
+``fairseq-generate`` cuts by both sides, as training does.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -63,6 +62,7 @@ from gtrans.version import __version__
 
 if TYPE_CHECKING:
     from gtrans.text.document_file import DocumentFile
+    from gtrans.translating.translator import Translator
 
 # Options that a translation does not depend on, or that the record has in another way.
 _NOT_RECORDED = {"paths", "data", "cpu", "workers", "force", "selection"}
@@ -78,10 +78,7 @@ class EncodedSentence(NamedTuple):
 class Alternative(NamedTuple):
     """A translation of a sentence.
 
-    Attributes:
-        text: the translation.
-        score: :meth:`gtrans.search.options.SearchOptions.score`: the sum of the
-            log-probabilities of its tokens, divided by their number to the power of ``lenpen``.
+    ``score``: sum of the log-probabilities of its tokens, divided by ``tokens ** lenpen``.
     """
 
     text: str
@@ -93,7 +90,7 @@ Translations = list[list[Alternative]]
 
 
 def best_of(documents: Sequence[Translations]) -> list[list[str]]:
-    """The text of the best translation of each sentence."""
+    """Return the text of the best translation of each sentence."""
     return [[alternatives[0].text for alternatives in document] for document in documents]
 
 
@@ -104,8 +101,7 @@ def best_of(documents: Sequence[Translations]) -> list[list[str]]:
 class LinesOfText:
     """A text whose output has a line for each of its lines.
 
-    It has the same attributes and methods as a :class:`gtrans.text.document_file.DocumentFile`, as
-    far as a :class:`Translation` uses them.
+    A :class:`Translation` uses it as it uses a :class:`gtrans.text.document_file.DocumentFile`.
 
     Attributes:
         path: the file, for messages.
@@ -113,7 +109,7 @@ class LinesOfText:
         layout: the lines of the output, None in place of each translation.
         places: where each sentence of all documents stands, for messages.
         ids: the id of each document and of its sentences; empty: they are counted.
-        notes: none.
+        notes: always empty.
     """
 
     path: str
@@ -125,7 +121,7 @@ class LinesOfText:
 
     @classmethod
     def of_lines(cls, path: str, lines: Sequence[str]) -> LinesOfText:
-        """Plain text, whose boundaries stay as they are; documents are counted from 1."""
+        """Read plain text, whose boundaries stay as they are."""
         text = cls(path, [])
         document: list[str] = []
         for number, line in enumerate(lines, start=1):
@@ -142,7 +138,7 @@ class LinesOfText:
 
     @classmethod
     def of_documents(cls, path: str, documents: Iterable[Document]) -> LinesOfText:
-        """A text with ids, which gets an empty line between documents."""
+        """Read documents with ids; the output has an empty line between them."""
         text = cls(path, [])
         for number, document in enumerate(documents, start=1):
             if text.layout:
@@ -150,37 +146,47 @@ class LinesOfText:
             sentences: list[str] = []
             ids: list[str] = []
             for segment in document.segments:
-                text.layout.append(None if segment.text() else PLACEHOLDER)
-                if segment.text():
-                    sentences.append(segment.text())
-                    ids.append(segment.name or str(len(sentences)))
-                    text.places.append(f"{path}:{segment.line}")
+                if not segment.text():
+                    text.layout.append(PLACEHOLDER)
+                    continue
+                text.layout.append(None)
+                sentences.append(segment.text())
+                ids.append(segment.name or str(len(sentences)))
+                text.places.append(f"{path}:{segment.line}")
             text.sentences.append(sentences)
             text.ids.append((document.name or str(number), ids))
         return text
 
     def names(self) -> list[tuple[str, list[str]]]:
-        """The id of each document and of its sentences."""
+        """Return the id of each document and of its sentences."""
         if self.ids:
             return self.ids
-        return [
-            (str(number), [str(place) for place in range(1, len(document) + 1)])
-            for number, document in enumerate(self.sentences, start=1)
-        ]
+        names = []
+        for number, document in enumerate(self.sentences, start=1):
+            names.append((str(number), counted_ids(document)))
+        return names
 
     def where(self) -> list[str]:
-        """Where each sentence of all documents stands, for messages."""
+        """Return :attr:`places`."""
         return self.places
 
     def translated(self, translations: Sequence[Sequence[str]], joint: str) -> bytes:
-        """The contents of the output."""
+        """Return the contents of the output."""
         following = chain.from_iterable(translations)
-        return as_lines(next(following) if line is None else line for line in self.layout)
+        lines = []
+        for line in self.layout:
+            lines.append(next(following) if line is None else line)
+        return as_lines(lines)
 
 
 def as_lines(lines: Iterable[str]) -> bytes:
-    """The contents of a file with these lines."""
+    """Return the contents of a file with these lines."""
     return "".join(f"{line}\n" for line in lines).encode()
+
+
+def counted_ids(document: Sequence[str]) -> list[str]:
+    """Return the ids of sentences that have none: their numbers from 1 on."""
+    return list(map(str, range(1, len(document) + 1)))
 
 
 def json_lines(
@@ -188,17 +194,17 @@ def json_lines(
     sources: Sequence[Sequence[str]],
     translations: Sequence[Translations],
 ) -> list[str]:
-    """A JSON object for each sentence, with the names that ``gtrans score`` knows.
+    """Return a JSON object for each sentence, with the keys that ``gtrans score`` knows.
 
-    Args:
-        names: the id of each document and of its sentences.
-        sources: the sentences of each document.
-        translations: the translations of each sentence of each document.
+    ``names``: the id of each document and of its sentences.
     """
     lines = []
     for (document, ids), texts, sentences in zip(names, sources, translations, strict=True):
         for name, source, alternatives in zip(ids, texts, sentences, strict=True):
-            nbest = [{"hypothesis": text, "score": round(score, 6)} for text, score in alternatives]
+            nbest = []
+            for alternative in alternatives:
+                score = round(alternative.score, 6)
+                nbest.append({"hypothesis": alternative.text, "score": score})
             row = {"doc_id": document, "seg_id": name, "source": source, **nbest[0]}
             if len(nbest) > 1:
                 row["nbest"] = nbest
@@ -215,27 +221,26 @@ class Translation:
     Attributes:
         source: the text.
         documents: its sentences as tokens.
-        output: its finished documents, and their place.
-        sentences: how many there are.
+        output: its finished batches, and the file to write.
+        sentences: number of sentences.
     """
 
     def __init__(
         self,
-        translator: Any,
+        translator: Translator,
         source: LinesOfText | DocumentFile,
         output: str = STANDARD_STREAM,
         options: DecodingOptions | None = None,
-        read: Sequence[object] = (),
+        contents: Sequence[object] = (),
     ) -> None:
         """Encode the sentences, and warn of those that models can hardly translate.
 
         Args:
-            translator: a :class:`gtrans.translating.translator.Translator`, which cuts documents
-                into rows and batches.
+            translator: encodes sentences, and cuts documents into rows and batches.
             source: the text.
             output: the file to write, or ``-``.
             options: the options of the command; None: nothing is written.
-            read: everything of the text that the output depends on.
+            contents: everything in the text that the output depends on.
         """
         self.translator, self.source, self.options = translator, source, options
         self.documents = translator.encoded(source.sentences)
@@ -243,19 +248,20 @@ class Translation:
         translator.warn_of(source.path, source.sentences, self.documents, source.where())
         self.output = Output()
         if options is not None:
-            self.output = Output(output, self._provenance(options, read), options.force)
+            self.output = Output(output, self._provenance(options, contents), options.force)
         self._progress: Any = None
         self._rows_of_documents: list[list[Example]] = []
         self._rows: list[Example] = []
         self._batches: list[list[int]] = []
         self._translated: list[Translations] = []
-        # How many sentences of each batch that is not translated progress has counted.
+        # Batches that are not translated, with the number of their sentences in `_progress`.
         self._counted: dict[int, int] = {}
 
-    def _provenance(self, options: DecodingOptions, read: Sequence[object]) -> dict[str, Any]:
-        """Everything that the translation depends on."""
+    def _provenance(self, options: DecodingOptions, contents: Sequence[object]) -> dict[str, Any]:
         translator = self.translator
-        chosen = {key: value for key, value in asdict(options).items() if key not in _NOT_RECORDED}
+        chosen = asdict(options)
+        for name in _NOT_RECORDED:
+            del chosen[name]
         # The limit on rows is named where it makes other batches, of which a part is kept.
         rows = min(translator.generator.rows_at_once, options.max_tokens // LEAST_ROW_TOKENS)
         # A checkpoint without a vocabulary of its own reads and writes by that of --data.
@@ -265,7 +271,7 @@ class Translation:
                 tokens.update(b"\n" if ids is None else ids.numpy().tobytes())
         return {
             "gtrans": __version__,
-            "input": digest_of_values(list(read)),
+            "input": digest_of_values(list(contents)),
             "tokens": tokens.hexdigest(),
             "vocabulary": digest_of_values(translator.task.target_dictionary.symbols),
             "checkpoints": list(translator.checkpoints),
@@ -280,13 +286,9 @@ class Translation:
 
     @contextmanager
     def opened(self, progress: Any) -> Iterator[None]:
-        """Cut the documents into batches, and take over those that earlier runs have translated.
+        """Lock the output, cut the documents into batches, and take over finished ones.
 
-        Args:
-            progress: counts translated sentences.
-
-        Raises:
-            GtransError: see :meth:`Output.opened`.
+        ``progress`` counts translated sentences. Errors: see :meth:`Output.opened`.
         """
         self._progress = progress
         with self.output.opened():
@@ -296,30 +298,26 @@ class Translation:
             self._translated = [[] for _ in self._rows]
             self._counted = dict.fromkeys(range(len(self._batches)), 0)
             for number, rows in self.output.batches.items():
-                stored = [[[Alternative(*pair) for pair in nbest] for nbest in row] for row in rows]
-                # This says nothing of the speed of this run.
-                self._progress.initial += self._store(number, stored)
+                # Sentences of earlier runs say nothing of the speed of this run.
+                self._progress.initial += self._store(number, list(map(_alternatives_of, rows)))
             self._progress.update(0)
             yield
 
     def missing(self) -> Iterator[tuple[int, list[Example]]]:
-        """The batches that are not translated yet, each with its number and its rows.
-
-        If all are translated, one without rows.
-        """
+        """Yield the batches that are not translated yet; one without rows if there is none."""
         if not self._counted:
             yield -1, []
         for number in list(self._counted):
             yield number, [self._rows[index] for index in self._batches[number]]
 
     def add(self, number: int, translations: list[Translations]) -> None:
-        """Keep the translations of a batch; one without rows changes nothing."""
+        """Keep the translations of a batch; none for a batch without rows."""
         if translations:
             self.output.keep_batch(number, translations)
             self._progress.update(self._store(number, translations))
 
     def _store(self, number: int, translations: list[Translations]) -> int:
-        """Store the translations of a batch; returns how many sentences progress lacks."""
+        """Store the translations of a batch; return how many sentences progress lacks."""
         written = 0
         for index, row in zip(self._batches[number], translations, strict=True):
             self._translated[index] = row
@@ -334,17 +332,18 @@ class Translation:
         return not self._counted
 
     def parts_of(self, number: int) -> dict[tuple[int, int], PartsOfDocument]:
-        """The parts of a batch that an earlier run has translated, by document and part."""
+        """Return the parts of a batch that an earlier run translated, by document and part."""
         parts = {}
-        for key, hypotheses in self.output.parts.items():
+        for key, stored in self.output.parts.items():
             if key.batch == number:
-                parts[key.document, key.part] = [
-                    [SentenceHypothesis(*pair) for pair in sentences] for sentences in hypotheses
-                ]
+                hypotheses = []
+                for sentences in stored:
+                    hypotheses.append([SentenceHypothesis(*pair) for pair in sentences])
+                parts[key.document, key.part] = hypotheses
         return parts
 
     def add_part(self, number: int, document: int, part: int, hypotheses: PartsOfDocument) -> None:
-        """Keep the translations of a part of a document of a batch."""
+        """Keep the translations of a part of a document."""
         self.output.keep_part(PartKey(number, document, part), hypotheses)
         self._progress.update(len(hypotheses[0]))
         self._counted[number] += len(hypotheses[0])
@@ -352,18 +351,15 @@ class Translation:
     # ---- the end
 
     def translations(self) -> list[Translations]:
-        """For each document the translations of its sentences; all batches are translated."""
+        """Return the translations of all sentences; all batches must be translated."""
         rows = iter(self._translated)
         documents = []
         for document in self._rows_of_documents:
-            documents.append(list(chain.from_iterable(next(rows) for _ in document)))
+            documents.append(list(chain.from_iterable(islice(rows, len(document)))))
         if self.translator.copies_symbols and not self.translator.free:
             for sources, sentences in zip(self.source.sentences, documents, strict=True):
-                for number, source in enumerate(sources):
-                    sentences[number] = [
-                        Alternative(with_symbols(source, text), score)
-                        for text, score in sentences[number]
-                    ]
+                for source, alternatives in zip(sources, sentences, strict=True):
+                    _copy_symbols(source, alternatives)
         return documents
 
     def write(self) -> None:
@@ -378,7 +374,8 @@ class Translation:
         self.output.write(self._contents(options), names, self.sentences)
 
     def _contents(self, options: DecodingOptions) -> bytes:
-        translations, free = self.translations(), options.search.free
+        translations = self.translations()
+        free = options.search.free
         if not free and list(map(len, translations)) != list(map(len, self.documents)):
             raise GtransError(
                 f"'{self.output.partial}' was changed: it has {sum(map(len, translations))} "
@@ -386,17 +383,32 @@ class Translation:
             )
         if options.nbest:
             return as_lines(json_lines(self.source.names(), self.source.sentences, translations))
+        best = best_of(translations)
         if free:
-            return as_lines(" ".join(document) for document in best_of(translations) if document)
+            return as_lines(" ".join(document) for document in best if document)
         lang = language_code(str(self.translator.task.cfg.target_lang))
-        return self.source.translated(best_of(translations), "" if lang in WITHOUT_SPACES else " ")
+        between_sentences = "" if lang in WITHOUT_SPACES else " "
+        return self.source.translated(best, between_sentences)
+
+
+def _alternatives_of(row: Sequence[Any]) -> Translations:
+    """Return the translations of a row from a partial output, where they are lists."""
+    translations = []
+    for alternatives in row:
+        translations.append([Alternative(*alternative) for alternative in alternatives])
+    return translations
+
+
+def _copy_symbols(source: str, alternatives: list[Alternative]) -> None:
+    for number, (text, score) in enumerate(alternatives):
+        alternatives[number] = Alternative(with_symbols(source, text), score)
 
 
 # ---- what a command translates -------------------------------------------------------------------
 
 
-def with_direction(selection: TextSelection, translator: Any) -> TextSelection:
-    """What to read: if no direction is chosen, the rows of the model's own."""
+def with_direction(selection: TextSelection, translator: Translator) -> TextSelection:
+    """Return the selection with the direction of the model, if it has none."""
     cfg = translator.task.cfg
     return replace(
         selection, direction=selection.direction or f"{cfg.source_lang}-{cfg.target_lang}"
@@ -407,15 +419,11 @@ def with_direction(selection: TextSelection, translator: Any) -> TextSelection:
 class TextToTranslate:
     """The text of ``--input``, one line or row a sentence.
 
-    All boundaries between documents (empty lines, lines ``<d>``) are kept, also consecutive,
-    leading and trailing ones. A translation that would be read as a boundary is written as U+FFFD,
-    so that an empty line always is a boundary. (A translation is empty if the model writes only
-    special tokens, which become no text.)
+    All boundaries between documents (empty lines, lines ``<d>``) are kept. A translation that would
+    be read as a boundary, such as an empty one, is written as U+FFFD.
 
     Attributes:
-        path: the file, or ``-``.
-        output: the file to write, or ``-``.
-        lines: the lines of plain text; None: it is rows.
+        lines: the lines of plain text; None: the text has rows.
         rows: reads rows.
     """
 
@@ -429,8 +437,8 @@ class TextToTranslate:
         """Read plain text, and find mistakes before models are loaded.
 
         Raises:
-            GtransError: a file that is missing, not UTF-8 or of an unknown format; an output that
-                cannot be written, is one of the inputs, or was written by somebody else.
+            GtransError: the file cannot be read; the output cannot be written, is one of the
+                inputs, or was written by somebody else.
         """
         if output != STANDARD_STREAM:
             prepared = [] if options.data is None else prepared_files(options.data)
@@ -448,8 +456,8 @@ class TextToTranslate:
             notice_running_text(path, lines)
         return cls(path, output, lines, reader)
 
-    def read(self, translator: Any, options: DecodingOptions) -> Translation:
-        """The text as tokens of the models."""
+    def read(self, translator: Translator, options: DecodingOptions) -> Translation:
+        """Encode the text."""
         if self.lines is not None:
             text = LinesOfText.of_lines(self.path, self.lines)
         else:
@@ -461,18 +469,14 @@ class TextToTranslate:
                     "translate as words; `gtrans translate FILE --output-dir DIR` reads them as "
                     "HTML."
                 )
-        read = [text.sentences, text.names(), text.layout]
-        return Translation(translator, text, self.output, options, read)
+        contents = [text.sentences, text.names(), text.layout]
+        return Translation(translator, text, self.output, options, contents)
 
 
 class FileToTranslate(NamedTuple):
-    """A file of documents.
+    """A file of documents, its format, and the file of its translation.
 
-    Attributes:
-        path: the file.
-        format: one of :data:`gtrans.formats.catalogue.SUFFIXES`.
-        target: the file of its translation.
-        split_sentences: see :class:`gtrans.formats.catalogue.DocumentReader`.
+    ``split_sentences``: see :class:`gtrans.formats.catalogue.DocumentReader`.
     """
 
     path: Path
@@ -480,21 +484,19 @@ class FileToTranslate(NamedTuple):
     target: Path
     split_sentences: bool | None
 
-    def read(self, translator: Any, options: DecodingOptions) -> Translation:
-        """The file as tokens of the models; makes the folder of its translation.
+    def read(self, translator: Translator, options: DecodingOptions) -> Translation:
+        """Encode the file, and make the folder of its translation.
 
         Raises:
-            GtransError: it cannot be read or is not of its format, or there is a file in the place
-                of its translation that somebody else wrote.
+            GtransError: the file cannot be read, or its output was written by somebody else.
         """
         refuse_foreign(self.target, options.force)
         cfg, selection = translator.task.cfg, with_direction(options.selection, translator)
-        reader = formats().DocumentReader(
-            str(cfg.source_lang), self.split_sentences, str(cfg.target_lang), selection
-        )
+        source_lang, target_lang = str(cfg.source_lang), str(cfg.target_lang)
+        reader = formats().DocumentReader(source_lang, self.split_sentences, target_lang, selection)
         file = reader.read(self.path, self.format)
-        read = [digest(self.path), self.format, file.sentences]
-        translation = Translation(translator, file, str(self.target), options, read)
+        contents = [digest(self.path), self.format, file.sentences]
+        translation = Translation(translator, file, str(self.target), options, contents)
         self.target.parent.mkdir(parents=True, exist_ok=True)
         return translation
 
@@ -506,14 +508,9 @@ def files_to_translate(
     format: str | None = None,
     split_sentences: bool | None = None,
 ) -> list[FileToTranslate]:
-    """The files of documents in ``sources``; finds mistakes before models are loaded.
+    """Return the files of documents in ``sources``, files and folders.
 
-    Args:
-        sources: files, and folders of them.
-        output_dir: folder to write the translations into.
-        options: models and search.
-        format: the format of all files; None: by their names.
-        split_sentences: see :class:`FileToTranslate`.
+    Mistakes are found before models are loaded.
 
     Raises:
         GtransError: a file that is missing or of an unknown format, two files of one name, an
@@ -523,7 +520,8 @@ def files_to_translate(
     suffix = ".jsonl" if options.nbest else ""
     files = []
     for source in map(Path, sources):
-        for path, name, kind in _files_of(source, Path(output_dir), format):
+        for path, kind in _files_of(source, Path(output_dir), format):
+            name = path.relative_to(source) if source.is_dir() else path.name
             target = Path(output_dir) / f"{name}{suffix}"
             files.append(FileToTranslate(path, kind, target, split_sentences))
     refuse_folders(options.paths)
@@ -533,20 +531,13 @@ def files_to_translate(
     return files
 
 
-def _files_of(
-    source: Path, output: Path, format: str | None
-) -> Iterator[tuple[Path, Path | str, str]]:
-    """A file, or the files in a folder, each with its relative path and its format.
-
-    Raises:
-        GtransError: there is no such file, its format is not known, or the folder has none.
-    """
+def _files_of(source: Path, output: Path, format: str | None) -> list[tuple[Path, str]]:
+    """Return a file, or the files in a folder, each with its format."""
     if not source.exists():
         raise GtransError(f"there is no file or folder '{source}'; check the path.")
     if not source.is_dir():
-        yield source, source.name, formats().check_format(source, format)
-        return
-    known, unknown = [], []
+        return [(source, formats().check_format(source, format))]
+    files, unknown = [], []
     for path in _files_in(source, output):
         kind = formats().format_of(path)
         if format is not None:
@@ -554,8 +545,8 @@ def _files_of(
         if kind is None:
             unknown.append(path)
         else:
-            known.append((path, path.relative_to(source), kind))
-    if not known:
+            files.append((path, kind))
+    if not files:
         raise GtransError(
             f"'{source}' has no files of a known format; known are {formats().known_formats()}; "
             "`--format NAME` says which it is."
@@ -563,33 +554,33 @@ def _files_of(
     if unknown:
         rest = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
         print_message(f"left out, because their format is not known: '{unknown[0]}'{rest}")
-    yield from known
+    return files
 
 
 def _files_in(folder: Path, output: Path) -> Iterator[Path]:
-    """The files below a folder, without hidden ones, records, and the output."""
+    """Yield the files below a folder, without hidden ones, records, and the output."""
     for parent, folders, names in os.walk(folder):
-        folders[:] = sorted(
-            name
-            for name in folders
-            if not name.startswith(".")
-            and os.path.realpath(Path(parent, name)) != os.path.realpath(output)
-        )
-        for name in folders:
-            if Path(parent, name).is_symlink():  # it may lead back here
-                print_message(f"left out, because it is a link to a folder: '{Path(parent, name)}'")
+        entered = []
+        for name in sorted(folders):
+            path = Path(parent, name)
+            if name.startswith(".") or os.path.realpath(path) == os.path.realpath(output):
+                continue
+            entered.append(name)
+            if path.is_symlink():  # it may lead back here
+                print_message(f"left out, because it is a link to a folder: '{path}'")
+        folders[:] = entered
         for name in sorted(names):
             if not name.startswith(".") and not name.endswith(RECORD_SUFFIX):
                 yield Path(parent, name)
 
 
 def _check_targets(files: Sequence[FileToTranslate], options: DecodingOptions) -> None:
-    """Refuse two files with one output, and outputs that cannot be written or are inputs."""
+    """Reject two files with one output, and outputs that cannot be written or are inputs."""
     inputs: list[str | Path] = [*options.paths]
     inputs += [file.path for file in files]
-    paths: dict[str, Path] = {}
+    sources: dict[str, Path] = {}
     for file in files:
-        other = paths.setdefault(os.path.realpath(file.target), file.path)
+        other = sources.setdefault(os.path.realpath(file.target), file.path)
         if other != file.path:
             raise GtransError(
                 f"'{other}' and '{file.path}' would both become '{file.target}'; translate them "
@@ -604,7 +595,7 @@ def _check_targets(files: Sequence[FileToTranslate], options: DecodingOptions) -
 # ---- streams -------------------------------------------------------------------------------------
 
 
-def translate_stream(translator: Any, options: DecodingOptions) -> None:
+def translate_stream(translator: Translator, options: DecodingOptions) -> None:
     """Translate the standard input to the standard output.
 
     A document is translated and written as soon as an empty line, ``<d>`` or the end of the input
@@ -614,40 +605,60 @@ def translate_stream(translator: Any, options: DecodingOptions) -> None:
         GtransError: a line that is not UTF-8 or too long, or input of another format. What was
             finished by then is written.
     """
-    lines = enumerate(iterate_raw_lines(STANDARD_STREAM, once=True), start=1)
+    has_boundaries = not options.nbest and not options.search.free
+    for part in _parts_of_stream():
+        if isinstance(part, StreamedDocument):
+            write_out(as_lines(_lines_of(part, translator, options)))
+        elif has_boundaries:
+            write_out(as_lines([part]))
+
+
+class StreamedDocument(NamedTuple):
+    """A document of a stream; ``places``: where each sentence stands, for messages."""
+
+    number: int
+    sentences: list[str]
+    places: list[str]
+
+
+def _parts_of_stream() -> Iterator[StreamedDocument | str]:
+    """Yield the documents and the boundary lines of the standard input."""
     first: list[tuple[int, str]] = []  # all lines up to the end of the first document
-    document: list[str] = []
-    places: list[str] = []
-    documents = 0
-
-    def translate_document() -> None:
-        if documents == 1:
-            check_plain("standard input", first)
-            notice_running_text("standard input", document)
-        translations = translator.alternatives([document], places)
-        written: Iterable[str] = best_of(translations)[0]
-        if options.nbest:
-            ids = [str(number) for number in range(1, len(document) + 1)]
-            written = json_lines([(str(documents), ids)], [document], translations)
-        write_out(as_lines(written))
-
-    for number, line in lines:
-        if not documents:
+    document = StreamedDocument(1, [], [])
+    lines = iterate_raw_lines(STANDARD_STREAM, once=True)
+    for number, line in enumerate(lines, start=1):
+        if document.number == 1:
             first.append((number, line))
         if not is_boundary(line):
             check_length("standard input", number, line)
-            document.append(line)
-            places.append(f"standard input:{number}")
+            document.sentences.append(line)
+            document.places.append(f"standard input:{number}")
             continue
-        if document:
-            documents += 1
-            translate_document()
-            document, places = [], []
-        if not options.nbest and not options.search.free:
-            write_out(as_lines([line]))
-    if document:
-        documents += 1
-        translate_document()
+        if document.sentences:
+            _check_first(document, first)
+            yield document
+            document = StreamedDocument(document.number + 1, [], [])
+        yield line
+    if document.sentences:
+        _check_first(document, first)
+        yield document
+
+
+def _check_first(document: StreamedDocument, lines: Sequence[tuple[int, str]]) -> None:
+    if document.number == 1:
+        check_plain("standard input", lines)
+        notice_running_text("standard input", document.sentences)
+
+
+def _lines_of(
+    document: StreamedDocument, translator: Translator, options: DecodingOptions
+) -> list[str]:
+    sentences = document.sentences
+    translations = translator.alternatives([sentences], document.places)
+    if not options.nbest:
+        return best_of(translations)[0]
+    names = [(str(document.number), counted_ids(sentences))]
+    return json_lines(names, [sentences], translations)
 
 
 # ---- the outcome ---------------------------------------------------------------------------------
@@ -656,12 +667,10 @@ def translate_stream(translator: Any, options: DecodingOptions) -> None:
 class Outcome:
     """The outcome of the texts of a command, and its messages.
 
-    A file that cannot be read does not stop the others, and neither does an output that another
-    process is writing, or that somebody else wrote or changed, which stays.
+    A file that cannot be read, or whose output cannot be written, does not stop the others.
     """
 
     def __init__(self, texts: int, output_dir: str | None) -> None:
-        """``texts``: how many there are; ``output_dir``: None if the text is not a file."""
         self._texts, self._output_dir = texts, output_dir
         self._finished: list[Translation] = []
         self._written: list[Translation] = []
@@ -670,18 +679,14 @@ class Outcome:
 
     @contextmanager
     def failures_of(self, path: str | Path) -> Iterator[None]:
-        """Report what goes wrong with one of several texts; a single one ends the command."""
+        """Report an error in one of several texts; in a single one it ends the command."""
         try:
             yield
         except Exception as error:
             self.failed(path, error)
 
     def failed(self, path: str | Path, error: Exception) -> None:
-        """Report a user's mistake, or whatever error the contents of a file cause.
-
-        Raises:
-            GtransError: there is no other text.
-        """
+        """Report an error; raise it if there is no other text."""
         if self._output_dir is None:
             raise error
         message = str(error)
@@ -693,11 +698,11 @@ class Outcome:
         print_message(message)
 
     def was_finished(self, translation: Translation) -> None:
-        """Count a text that an earlier run has translated."""
+        """Count a text that an earlier run translated."""
         self._finished.append(translation)
 
     def say_finished(self, others: int) -> None:
-        """Say which texts an earlier run has translated, besides ``others``."""
+        """Say which texts an earlier run translated; ``others``: number of the other texts."""
         if self._finished and self._output_dir is None:
             path = self._finished[0].output.path
             print_message(f"'{path}' is already this translation; `--force` translates anew")
@@ -709,18 +714,14 @@ class Outcome:
             )
 
     def was_written(self, translation: Translation) -> None:
-        """Count a text that is translated, and say what of it could not be kept."""
+        """Count a text that is translated, and print what could not be kept of its form."""
         self._written.append(translation)
         for note in translation.source.notes:
             print_message(str(note))
             self._notes[note.kind] = self._notes.get(note.kind, 0) + note.count
 
     def report(self, unsaid_warnings: int) -> None:
-        """Say how many sentences are translated.
-
-        Raises:
-            GtransError: a text is not.
-        """
+        """Say how many sentences are translated; raise GtransError if a text is not."""
         if unsaid_warnings > 0:
             print_message(f"warning: the same holds for {unsaid_warnings} more files")
         sentences = sum(translation.sentences for translation in self._written)
@@ -729,7 +730,8 @@ class Outcome:
                 if translation.output.path != STANDARD_STREAM:
                     print_message(f"{sentences} sentences written to {translation.output.path}")
             return
-        files = "1 file" if len(self._written) == 1 else f"{len(self._written)} files"
+        count = len(self._written)
+        files = "1 file" if count == 1 else f"{count} files"
         notes = "".join(f"; {kind}: {count}" for kind, count in self._notes.items())
         print_message(f"{sentences} sentences in {files} written to {self._output_dir}{notes}")
         if self._failures:
