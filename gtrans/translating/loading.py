@@ -32,12 +32,12 @@ from gtrans.modules.precision import to_int8
 from gtrans.text.prepared_folder import check_data_folder
 
 TASK = "document_translation"
-# What a checkpoint is, which no option can change.
-_CHOSEN = {"_name", "arch", "task", "criterion", "optimizer", "lr_scheduler"}
+# Options that say which model a checkpoint holds; none can be changed.
+_MODEL_CHOICES = {"_name", "arch", "task", "criterion", "optimizer", "lr_scheduler"}
 
 
 def decoding_device(cpu: bool = False, fp16: bool = False) -> torch.device:
-    """CUDA if there is a device, unless ``cpu``.
+    """Return CUDA if there is a device, unless ``cpu``.
 
     Raises:
         GtransError: half precision on the CPU, where it is slower and less exact.
@@ -57,25 +57,21 @@ def load_models(
     bf16: bool = False,
     int8: bool = False,
 ) -> tuple[list[Any], Any]:
-    """Models in evaluation mode, and their task.
+    """Return models in evaluation mode on their device, and their task.
 
-    The task has the unit, the special tokens and the languages of the checkpoints, and their
-    vocabularies. No code in a checkpoint is run.
+    No code in a checkpoint is run.
 
     Args:
         paths: checkpoints; several are an ensemble.
-        data: the data folder that they were trained with; None: what the first checkpoint
-            carries of it, which is everything but the corpus.
-        overrides: name of an option -> value instead of the checkpoints'.
+        data: the data folder that they were trained with; None: the vocabularies and the
+            preparation in the first checkpoint.
+        overrides: options that replace those of the checkpoints, by name.
         cpu: use the CPU even if there is a CUDA device.
-        fp16: half precision.
-        bf16: bfloat16. On an x86 processor without instructions for it, a line says that it
-            does not pay.
+        fp16, bf16: half precision, bfloat16.
         int8: 8-bit weights, on a CPU.
 
     Returns:
-        the models, on their device, and the
-        :class:`gtrans.tasks.document_translation.DocumentTranslationTask`.
+        the models and their :class:`gtrans.tasks.document_translation.DocumentTranslationTask`.
 
     Raises:
         GtransError: no such checkpoint, an unsafe one or one of another task, a data folder
@@ -130,7 +126,7 @@ def load_models(
 
 @contextmanager
 def _misfits(path: str, overrides: Mapping[str, Any] | None) -> Iterator[None]:
-    """Turn what goes wrong while a model is built and filled into one line."""
+    """Turn an error in building and filling a model into one line."""
     try:
         with reading(path, "the model that its options describe"):
             yield
@@ -144,9 +140,10 @@ def _misfits(path: str, overrides: Mapping[str, Any] | None) -> Iterator[None]:
 def _task_of(
     state: Mapping[str, Any], stored: ModelFingerprint, overrides: Mapping[str, Any]
 ) -> Any:
-    """The task that a checkpoint describes, with its vocabularies and preparation."""
     options = options_of(state, "task")
-    options.update({name: value for name, value in overrides.items() if name in options})
+    for name, value in overrides.items():
+        if name in options:
+            options[name] = value
     typed = TASK_DATACLASS_REGISTRY[TASK]()
     cfg = merge_with_parent(typed, OmegaConf.create(options), remove_missing=True)
     return TASK_REGISTRY[TASK].of_checkpoint(cfg, stored)
@@ -174,7 +171,7 @@ def set_chunks(task: Any, max_doc_tokens: int | None, overlap: int) -> None:
 
 
 def _has_bf16_products() -> bool:
-    """Whether this processor multiplies in bfloat16, or may do so for all that torch can tell."""
+    """Return False for an x86 processor that torch knows to lack products in bfloat16."""
     if platform.machine().lower() not in ("x86_64", "amd64"):
         return True
     supports = getattr(torch.cpu, "_is_avx512_bf16_supported", None)  # not in every version
@@ -182,7 +179,7 @@ def _has_bf16_products() -> bool:
 
 
 def refuse_folders(paths: Iterable[str]) -> None:
-    """Raises GtransError for a folder in the place of a checkpoint, and says what to give."""
+    """Raise GtransError for a folder in the place of a checkpoint, and say what to give."""
     for path in map(Path, paths):
         if path.is_dir():
             best = path / "checkpoint_best.pt"
@@ -192,11 +189,7 @@ def refuse_folders(paths: Iterable[str]) -> None:
 
 
 def stored_fingerprint(state: Mapping[str, Any], path: str) -> ModelFingerprint:
-    """The vocabularies and the preparation that a checkpoint stores.
-
-    Raises:
-        GtransError: it stores none.
-    """
+    """Return the fingerprint of a checkpoint; raise GtransError if it is missing or incomplete."""
     fingerprint = ModelFingerprint.of_checkpoint(state, path)
     if fingerprint is None:
         raise GtransError(
@@ -212,17 +205,13 @@ def stored_fingerprint(state: Mapping[str, Any], path: str) -> ModelFingerprint:
 
 
 def check_described(state: Mapping[str, Any], path: str | Path) -> None:
-    """Refuse a checkpoint that does not say which model it holds, or not in a way that is known.
+    """Reject a checkpoint without options, and one of this task with unknown model or options.
 
-    Of a checkpoint of another task, only the first is asked. The plugin must be imported
-    (:func:`gtrans.environment.import_plugin`).
+    The plugin must be imported (:func:`import_plugin`).
 
     Args:
-        state: a checkpoint that :func:`gtrans.checkpoints.reading.read_checkpoint` has let through.
+        state: contents from :func:`gtrans.checkpoints.reading.read_checkpoint`.
         path: the file, for messages.
-
-    Raises:
-        GtransError: it has no options, an unknown model, or options of its task of wrong types.
     """
     if state.get("args") is None and not state.get("cfg"):
         raise GtransError(f"{path}: it does not say which model it holds (no cfg, no args).")
@@ -233,29 +222,28 @@ def check_described(state: Mapping[str, Any], path: str | Path) -> None:
         raise GtransError(f"{path}: this version knows no model '{model.get('_name')}'.")
     with reading(path, "the options of its task"):
         typed = OmegaConf.structured(TASK_DATACLASS_REGISTRY[TASK])
-        OmegaConf.merge(typed, {name: value for name, value in task.items() if name in typed})
+        known = {name: value for name, value in task.items() if name in typed}
+        OmegaConf.merge(typed, known)
 
 
 def check_overrides(path: str, overrides: Mapping[str, Any]) -> None:
-    """Refuse overrides of a checkpoint's options that would change nothing.
-
-    Raises:
-        GtransError: a name is none of its options, or says what the model is, as ``arch`` does; or
-            the checkpoint is unreadable.
-    """
+    """Reject overrides that name no option of a checkpoint, or one such as ``arch``."""
     if not overrides:
         return
     refuse_folders([path])
     import_plugin()
     state = read_checkpoint(path, in_memory=False)
-    groups = [vars(state.get("args") or Namespace()), *(state.get("cfg") or {}).values()]
-    names = {name for group in groups if isinstance(group, (Mapping, DictConfig)) for name in group}
-    # Also those that are younger than the checkpoint.
+    names = set(vars(state.get("args") or Namespace()))
+    for group in (state.get("cfg") or {}).values():
+        if isinstance(group, (Mapping, DictConfig)):
+            names.update(map(str, group))
+    # Options may be younger than the checkpoint.
     model = str(options_of(state, "model").get("_name"))
     for typed in (TASK_DATACLASS_REGISTRY[TASK], MODEL_DATACLASS_REGISTRY.get(model)):
-        names |= {field.name for field in fields(typed)} if typed is not None else set()
+        if typed is not None:
+            names.update(field.name for field in fields(typed))
     for name in overrides:
-        if name not in names or name in _CHOSEN:
+        if name not in names or name in _MODEL_CHOICES:
             raise GtransError(
                 f"`--model-overrides`: {path} has no option '{name}' that can be changed; names "
                 "are those of its options with underscores, such as max_doc_tokens."
@@ -263,7 +251,7 @@ def check_overrides(path: str, overrides: Mapping[str, Any]) -> None:
 
 
 def _check(state: Mapping[str, Any], path: str, folder: str | None) -> None:
-    """Refuse a checkpoint of another task, and a data folder of other languages."""
+    """Reject a checkpoint of another task, and a data folder of other languages."""
     check_described(state, path)
     task = options_of(state, "task")
     if task.get("_name") != TASK:

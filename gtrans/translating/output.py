@@ -1,10 +1,9 @@
 """The output of a translation: it grows beside its file, and appears when it is complete.
 
 Every finished batch is kept in ``OUTPUT.*.partial``. After an interruption the same command goes
-on from there, with the same batches, so the result is exactly an uninterrupted run's. A
-record beside the finished translation, ``OUTPUT.made.json``, says what it was made from. It is the
-one place that says whether a translation is finished. The standard output, a device or a FIFO has
-neither: it gets the translation when it is complete.
+on from there, with the same batches and so the same result. ``OUTPUT.made.json`` beside a finished
+translation holds its provenance; it alone says whether a translation is finished. The standard
+output, a device or a FIFO has neither file.
 """
 
 from __future__ import annotations
@@ -48,14 +47,13 @@ class TranslationRecord:
     """The provenance of a translation, and its digest.
 
     Attributes:
-        provenance_digest: the same command on the same files has the same.
         provenance: digests of ``checkpoints``, ``input`` and ``preparation`` (empty if there is
             none), all options that matter, and the version.
         names: the paths of these files, as they were given.
         sentences: number of translated sentences.
-        output_digest: digest of the translation as it was written.
-        replaced_digest: digest of the file that it replaced; that file is still there if the
-            writing was interrupted.
+        output_digest: digest of the written file.
+        replaced_digest: digest of the file before; it is still there if the writing was
+            interrupted.
     """
 
     provenance_digest: str
@@ -67,25 +65,23 @@ class TranslationRecord:
 
 
 def beside(output: StrPath, suffix: str) -> Path:
-    """``OUTPUT`` and a suffix; if it is a symbolic link, beside the file behind it."""
+    """Return the path of ``OUTPUT`` and a suffix, beside the target of a symbolic link."""
     path = Path(os.path.realpath(output))
     return path.with_name(f"{path.name}{suffix}")
 
 
 def read_record(output: StrPath) -> TranslationRecord | None:
-    """The record of a translation; None if it has none.
+    """Return the record of a translation; None if there is none.
 
     Raises:
-        GtransError: the file in its place is no such record.
+        GtransError: the file in its place is no record.
     """
     path = beside(output, RECORD_SUFFIX)
     try:
         fields = read_object(path)
         if fields.pop("format") != _RECORD_FORMAT:
             raise ValueError
-        record = TranslationRecord(**fields)
-        dict(record.provenance), dict(record.names), int(record.sentences)
-        return record
+        return _checked_record(TranslationRecord(**fields))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -95,12 +91,16 @@ def read_record(output: StrPath) -> TranslationRecord | None:
         ) from None
 
 
-def write_record(output: StrPath, record: TranslationRecord) -> None:
-    """Write the record beside ``output``.
+def _checked_record(record: TranslationRecord) -> TranslationRecord:
+    if not isinstance(record.provenance, dict) or not isinstance(record.names, dict):
+        raise TypeError
+    if not isinstance(record.sentences, int):
+        raise TypeError
+    return record
 
-    Raises:
-        GtransError: it cannot be written.
-    """
+
+def write_record(output: StrPath, record: TranslationRecord) -> None:
+    """Write the record beside ``output``, or raise GtransError."""
     fields = {"format": _RECORD_FORMAT, **asdict(record)}
     written = json.dumps(fields, indent=2, ensure_ascii=False)
     with atomic_writer(beside(output, RECORD_SUFFIX)) as file:
@@ -109,14 +109,15 @@ def write_record(output: StrPath, record: TranslationRecord) -> None:
 
 
 def refuse_foreign(output: StrPath, force: bool) -> None:
-    """Keep a file that this project did not write, or that somebody has changed since.
+    """Keep a file that gtrans did not write, or that somebody has changed since.
 
     Raises:
-        GtransError: it is such a file, and there is no ``force`` to replace it.
+        GtransError: ``output`` is such a file, and ``force`` does not replace it.
     """
     path = Path(output)
     record = read_record(path)
-    if force or not path.is_file() or not path.stat().st_size:
+    is_empty = not path.is_file() or path.stat().st_size == 0
+    if force or is_empty:
         return
     if record is None or digest(path) not in (record.output_digest, record.replaced_digest):
         changed = "was changed since it was written" if record else "was not written by gtrans"
@@ -129,7 +130,7 @@ def refuse_foreign(output: StrPath, force: bool) -> None:
 
 
 class PartKey(NamedTuple):
-    """The numbers of a batch, of a document in it, and of a part of that document."""
+    """The numbers of a batch, of a document in the batch, and of a part of the document."""
 
     batch: int
     document: int
@@ -142,8 +143,7 @@ class Output:
     Attributes:
         path: the file, or ``-``.
         provenance: everything that the translation depends on.
-        provenance_digest: its digest.
-        has_file: whether it is a file, beside which others can stand.
+        has_file: whether ``path`` is a file, beside which others can stand.
         batches: the translations of finished batches, by their numbers.
         parts: the hypotheses of finished parts of documents, of batches that are not finished.
     """
@@ -170,7 +170,7 @@ class Output:
         return beside(self.path, f".{self.provenance_digest[:12]}.partial")
 
     def is_finished(self) -> bool:
-        """Whether the file is this translation already, and is not to be made anew.
+        """Return whether the file is this translation already, and is not forced anew.
 
         Raises:
             GtransError: another process is writing it.
@@ -189,7 +189,7 @@ class Output:
 
     @contextmanager
     def opened(self) -> Iterator[None]:
-        """Keep other processes from the file, and read what earlier runs have finished.
+        """Lock the file, and read the batches and parts that earlier runs finished.
 
         Raises:
             GtransError: another process is writing it, or it cannot be written.
@@ -206,7 +206,7 @@ class Output:
             try:
                 yield
             finally:
-                with suppress(OSError):  # what could not be written has been reported
+                with suppress(OSError):  # an error of writing has been reported
                     self._file.close()
 
     def _open_partial(self) -> BinaryIO:
@@ -227,23 +227,23 @@ class Output:
         except OSError as error:
             raise unwritable(self.partial, error) from None
 
-    def _remember(self, kept: Mapping[str, Any]) -> None:
-        if "part" in kept:
-            key = PartKey(kept["batch"], kept["document"], kept["part"])
-            self.parts[key] = kept["hypotheses"]
+    def _remember(self, finished: Mapping[str, Any]) -> None:
+        if "part" in finished:
+            key = PartKey(finished["batch"], finished["document"], finished["part"])
+            self.parts[key] = finished["hypotheses"]
         else:
-            self.batches[kept["batch"]] = kept["translations"]
+            self.batches[finished["batch"]] = finished["translations"]
 
     def keep_batch(self, number: int, translations: Any) -> None:
         """Keep the translations of a batch, in types that JSON has.
 
         Raises:
-            GtransError: the disk is full, or the like; earlier ones are kept.
+            GtransError: they cannot be written; earlier ones are kept.
         """
         self._keep({"batch": number, "translations": translations})
 
     def keep_part(self, key: PartKey, hypotheses: Any) -> None:
-        """Keep the hypotheses of a part of a document. Arguments and errors as above."""
+        """Keep the hypotheses of a part of a document, as :meth:`keep_batch` does."""
         self._keep({**key._asdict(), "hypotheses": hypotheses})
 
     def _keep(self, finished: Mapping[str, Any]) -> None:
@@ -259,9 +259,9 @@ class Output:
         """Write the complete translation, and the record of a file.
 
         Args:
-            contents: the translation; a name in ``.gz`` is compressed.
+            contents: the translation; a name in ``.gz`` compresses it.
             names: the paths for the record.
-            sentences: how many were translated.
+            sentences: number of translated sentences.
 
         Raises:
             GtransError: it cannot be written.
@@ -290,11 +290,7 @@ class Output:
 
 
 def write_out(contents: bytes) -> None:
-    """Write to the standard output, at once.
-
-    Raises:
-        GtransError: it cannot be written.
-    """
+    """Write to the standard output at once, or raise GtransError."""
     if sys.stdout is None:
         raise GtransError("the standard output is closed; name a file")
     try:
