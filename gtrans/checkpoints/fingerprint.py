@@ -1,10 +1,9 @@
 """The fingerprint of a model: vocabularies, preparation and unit, which its checkpoint stores.
 
-fairseq saves the state of the task with every checkpoint (``task_state``). It holds both
-vocabularies, entry by entry in the order of the embeddings; the preparation, with the files that
-turn text into tokens; the unit and its special tokens. So a checkpoint can translate without its
-data folder. Wherever it meets a data folder or another checkpoint, their contents are compared, not
-their places or sizes.
+fairseq saves the state of the task (``task_state``) with every checkpoint. It holds both
+vocabularies in the order of the embeddings, the files that turn text into tokens, and the unit. So
+a checkpoint translates without its data folder, and is compared with data folders and other
+checkpoints by contents.
 """
 
 from __future__ import annotations
@@ -38,11 +37,11 @@ class ModelFingerprint:
     """Vocabularies, preparation and unit of a model.
 
     Attributes:
-        languages: source and target; empty if there are several, or they are not known.
+        languages: source and target; empty if they are several or unknown.
         source, target: the vocabularies.
         preparation: how the text was prepared; None: not by ``gtrans prepare``.
         unit: options of the unit and its special tokens.
-        version: version of this project that wrote it.
+        version: version of gtrans that wrote it.
     """
 
     languages: tuple[str, str]
@@ -53,7 +52,7 @@ class ModelFingerprint:
     version: str = __version__
 
     def state(self) -> dict[str, Any]:
-        """The fingerprint in types that every checkpoint can hold: text, numbers, tensors."""
+        """Return the fingerprint in types that every checkpoint can hold."""
         prepared = None
         if self.preparation is not None:
             prepared = {
@@ -76,7 +75,7 @@ class ModelFingerprint:
     def of_checkpoint(
         cls, checkpoint: Mapping[str, Any], path: str | Path
     ) -> ModelFingerprint | None:
-        """The fingerprint that a checkpoint stores; None if it stores none.
+        """Return the fingerprint that a checkpoint stores; None if it stores none.
 
         Raises:
             GtransError: it is damaged, or its vocabularies do not fit the embeddings.
@@ -95,7 +94,7 @@ class ModelFingerprint:
 
     @classmethod
     def of_state(cls, task_state: object, path: str | Path) -> ModelFingerprint | None:
-        """The fingerprint in the state of a task; ``path`` of the checkpoint is for messages.
+        """Return the fingerprint in the state of a task, or None; ``path`` is for messages.
 
         Raises:
             GtransError: it is damaged.
@@ -104,53 +103,66 @@ class ModelFingerprint:
         if state is None:
             return None
         try:
-            if state["format"] != _FORMAT:
-                raise ValueError(f"format {state['format']} is not known to this version")
-            source = _vocabulary(state["source"])
-            target = source if state["target"] is None else _vocabulary(state["target"])
-            prepared, (first, second) = state["preparation"], state["languages"]
-            preparation = None
-            if prepared is not None:
-                preparation = Preparation.of_checkpoint(
-                    prepared["state"],
-                    _as_bytes(prepared["files"]),
-                    _as_bytes(prepared["tokenizer"]),
-                    Path(path),
-                )
-            # Files are named of them; they may be empty.
-            languages = first and plain_name(first), second and plain_name(second)
-            unit = {str(name): value for name, value in dict(state["unit"]).items()}
-            return cls(languages, source, target, preparation, unit, str(state["version"]))
+            return cls._parsed(state, Path(path))
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             raise GtransError(f"{path}: its fingerprint is damaged ({error}).") from None
 
+    @classmethod
+    def _parsed(cls, state: Mapping[str, Any], path: Path) -> ModelFingerprint:
+        if state["format"] != _FORMAT:
+            raise ValueError(f"format {state['format']} is not known to this version")
+        source = _vocabulary(state["source"])
+        target = source if state["target"] is None else _vocabulary(state["target"])
+        preparation = None
+        prepared = state["preparation"]
+        if prepared is not None:
+            preparation = Preparation.of_checkpoint(
+                prepared["state"],
+                _as_bytes(prepared["files"]),
+                _as_bytes(prepared["tokenizer"]),
+                path,
+            )
+        source_lang, target_lang = state["languages"]
+        for lang in (source_lang, target_lang):
+            if lang:
+                plain_name(lang)  # files are named after it
+        return cls(
+            languages=(source_lang, target_lang),
+            source=source,
+            target=target,
+            preparation=preparation,
+            unit={str(name): value for name, value in dict(state["unit"]).items()},
+            version=str(state["version"]),
+        )
+
     @property
     def digest(self) -> str:
-        """A digest of everything in it but the version."""
+        """A digest of everything but the version."""
         prepared = None if self.preparation is None else self.preparation.digest
         vocabularies = self.source.digest, self.target.digest
         return digest_of_values(self.languages, vocabularies, prepared, dict(self.unit))
 
     def differences(self, other: ModelFingerprint) -> list[str]:
-        """Describe the differences in languages, vocabularies and preparation.
-
-        A preparation that one of them does not know is not compared.
-        """
+        """Describe differences in languages, vocabularies and, if both are known, preparation."""
         differences = []
-        if all((*self.languages, *other.languages)) and self.languages != other.languages:
-            here, there = map("-".join, (self.languages, other.languages))
+        are_known = all(self.languages) and all(other.languages)
+        if are_known and self.languages != other.languages:
+            here, there = "-".join(self.languages), "-".join(other.languages)
             differences.append(f"languages {here}, not {there}")
-        for side in ("source", "target"):
-            own, theirs = getattr(self, side), getattr(other, side)
-            if own != theirs:
-                differences.append(f"{side} vocabulary ({own.difference(theirs)})")
+        if self.source != other.source:
+            differences.append(f"source vocabulary ({self.source.difference(other.source)})")
+        if self.target != other.target:
+            differences.append(f"target vocabulary ({self.target.difference(other.target)})")
         if self.preparation is not None and other.preparation is not None:
             names = self.preparation.differences(other.preparation)
-            differences += [f"preparation ({', '.join(names)})"] if names else []
+            if names:
+                differences.append(f"preparation ({', '.join(names)})")
         return differences
 
     def data_folder(self) -> tempfile.TemporaryDirectory[str]:
-        """A temporary folder with the files of a data folder, without the corpus."""
+        """Return a temporary folder with the files of a data folder, without the corpus."""
+        # transformers reads the tokenizer of a BERT from a folder only: its class and options stand
+        # in several files there, and older tokenizers are no single file.
         folder = tempfile.TemporaryDirectory(prefix="gtrans-")
         if self.preparation is not None:
             self.preparation.write(Path(folder.name))
@@ -162,12 +174,12 @@ class ModelFingerprint:
 
 
 def published(checkpoint: Mapping[str, Any]) -> dict[str, str]:
-    """Name and licence of the published model that a model is, or started from."""
+    """Return name and licence of the published model that a model is, or started from."""
     return dict((checkpoint.get("task_state") or {}).get(PUBLISHED) or {})
 
 
 def say_unknown(checkpoint: str | Path) -> None:
-    """Say that a checkpoint, such as one of fairseq, has no fingerprint."""
+    """Print that a checkpoint, such as one of fairseq, has no fingerprint."""
     print_message(f"{checkpoint}: no fingerprint: it does not say what it was made from")
 
 
@@ -204,19 +216,29 @@ def same_data(first: str, others: Sequence[str], languages: Sequence[str]) -> No
     """
     prepared = Preparation.read(Path(first))
     for folder in others:
-        names = [f"dict.{lang}.txt" for lang in languages]
-        differences = [name for name in names if _contents(first, name) != _contents(folder, name)]
+        differences = []
+        for lang in languages:
+            name = f"dict.{lang}.txt"
+            if _contents(first, name) != _contents(folder, name):
+                differences.append(name)
         other = Preparation.read(Path(folder))
         if prepared is not None and other is not None:
-            changed = prepared.differences(other)
-            differences += [name for name in changed if name not in differences]
-            berts = [(each.state.get("bert") or {}).get("tokenizer") for each in (prepared, other)]
-            differences += ["subwords of BERT"] if berts[0] != berts[1] else []
+            for name in prepared.differences(other):
+                if name not in differences:
+                    differences.append(name)
+            if _bert_tokenizer(prepared) != _bert_tokenizer(other):
+                differences.append("subwords of BERT")
         if differences:
             raise GtransError(
                 f"{folder}: it does not fit {first}, it has other {', '.join(differences)}; "
                 f"prepare it with `gtrans prepare --reuse {first}`."
             )
+
+
+def _bert_tokenizer(preparation: Preparation) -> str | None:
+    bert = preparation.state.get("bert") or {}
+    tokenizer: str | None = bert.get("tokenizer")
+    return tokenizer
 
 
 def _contents(folder: str, name: str) -> bytes | None:
@@ -235,7 +257,7 @@ def unit_differences(here: Mapping[str, Any], there: Mapping[str, Any]) -> list[
 
 
 def _vocabulary_state(vocabulary: Vocabulary) -> dict[str, Any]:
-    # Entries contain no line breaks. A tensor is read only when it is needed.
+    # Entries contain no line breaks. Tensors are read from a checkpoint only when they are needed.
     words = "\n".join(vocabulary.words).encode()
     return {"words": _as_tensors({"words": words})["words"], "added": list(vocabulary.added)}
 
@@ -246,10 +268,11 @@ def _vocabulary(state: Mapping[str, Any]) -> Vocabulary:
 
 
 def _as_tensors(contents: Mapping[str, bytes]) -> dict[str, Tensor]:
-    return {
-        name: torch.from_numpy(np.frombuffer(value, np.uint8).copy())
-        for name, value in contents.items()
-    }
+    tensors = {}
+    for name, value in contents.items():
+        values = np.frombuffer(value, np.uint8).copy()
+        tensors[name] = torch.from_numpy(values)
+    return tensors
 
 
 def _as_bytes(tensors: Mapping[str, Tensor]) -> dict[str, bytes]:

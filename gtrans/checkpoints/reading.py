@@ -1,9 +1,8 @@
 """Reading checkpoints without running any code that is in them.
 
-Checkpoints are loaded with ``weights_only=True``, which accepts tensors and plain containers.
-``fairseq-train`` writes nothing else. Older files, other tasks and fairseq's own exchange
-between processes also contain a few harmless classes, which are listed here. torch refuses a
-file that contains anything else.
+Checkpoints are loaded with ``weights_only=True``: torch accepts tensors, plain containers and the
+harmless classes listed here, which older files, other tasks and fairseq's exchange between
+processes contain.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import pickle
 import re
 import warnings
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -72,20 +71,16 @@ class UnreadableCheckpoint(GtransError):
 
 
 def read_checkpoint(path: str | Path, in_memory: bool = True) -> dict[str, Any]:
-    """The dictionary in a checkpoint file, on the CPU.
-
-    Its parameters are finite numbers.
+    """Return the dictionary in a checkpoint file, on the CPU.
 
     Args:
         path: the file.
-        in_memory: False: a tensor is read when it is used, and the file must not change
-            meanwhile; the values of the parameters are not looked at. For those who only look at
-            options and counters.
+        in_memory: False: a tensor is read when it is used, the file must not change meanwhile, and
+            parameters are not checked to be finite.
 
     Raises:
         UnreadableCheckpoint: the file is no checkpoint, or not a whole one.
-        GtransError: the file is missing, contains more than data and the harmless classes, or
-            what no model and no training has.
+        GtransError: the file is missing, or its contents are unsafe or damaged.
     """
     path = Path(path)
     if not path.is_file():
@@ -100,7 +95,7 @@ _intact: set[tuple[int, int, int, int]] = set()
 
 
 def load_tensors(path: Path, in_memory: bool = True) -> Any:
-    """What ``torch.save`` has written into a file, on the CPU, whatever it is.
+    """Return whatever ``torch.save`` wrote into a file, on the CPU.
 
     Raises:
         UnreadableCheckpoint: ``torch.save`` did not write it, or it is not whole.
@@ -134,7 +129,7 @@ def load_tensors(path: Path, in_memory: bool = True) -> Any:
 
 
 def _is_utf8(path: Path) -> bool:
-    """Whether the name of a file is UTF-8, as torch's mapping into memory needs."""
+    """Return whether the name of a file is UTF-8, as torch's mapping into memory needs."""
     try:
         str(path).encode()
     except UnicodeEncodeError:
@@ -145,8 +140,7 @@ def _is_utf8(path: Path) -> bool:
 def _check_archive(path: Path) -> None:
     """Compare the parts of a checkpoint with their checksums, once for each version of a file.
 
-    Raises:
-        UnreadableCheckpoint: one is wrong, which torch would not see.
+    Torch does not compare them.
     """
     status = path.stat()
     version = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
@@ -163,7 +157,6 @@ def _check_archive(path: Path) -> None:
 
 
 def _checked(state: Any, path: Path) -> dict[str, Any]:
-    """The contents of a file; GtransError unless it has the kinds that every reader relies on."""
     from omegaconf import DictConfig, OmegaConf
 
     if not isinstance(state, dict) or not isinstance(state.get("model"), dict):
@@ -171,24 +164,28 @@ def _checked(state: Any, path: Path) -> dict[str, Any]:
     if isinstance(state.get("cfg"), DictConfig):  # of fairseq before its release 0.10
         with reading(path, "cfg"):
             state["cfg"] = OmegaConf.to_container(state["cfg"], resolve=True, enum_to_str=True)
-    kinds = {"cfg": Mapping, "task_state": Mapping, "args": argparse.Namespace}
-    plain = all(isinstance(state.get(name), kind | None) for name, kind in kinds.items())
-    plain = plain and all(
-        name == "_name" or isinstance(group, Mapping | argparse.Namespace | None)
-        for name, group in (state.get("cfg") or {}).items()
-    )
-    if not plain or not all(isinstance(tensor, Tensor) for tensor in state["model"].values()):
+    if not _has_expected_types(state):
         raise GtransError(f"{path}: its contents are damaged; take another checkpoint.")
     check_storage(state["model"], path)
     return state
 
 
-def write_checkpoint(state: dict[str, Any], target: Path) -> None:
-    """Write a checkpoint as a whole or not at all.
+def _has_expected_types(state: Mapping[str, Any]) -> bool:
+    cfg = state.get("cfg")
+    if not isinstance(cfg, Mapping | None):
+        return False
+    if not isinstance(state.get("task_state"), Mapping | None):
+        return False
+    if not isinstance(state.get("args"), argparse.Namespace | None):
+        return False
+    for name, group in (cfg or {}).items():
+        if name != "_name" and not isinstance(group, Mapping | argparse.Namespace | None):
+            return False
+    return all(isinstance(tensor, Tensor) for tensor in state["model"].values())
 
-    Raises:
-        GtransError: it cannot be written.
-    """
+
+def write_checkpoint(state: dict[str, Any], target: Path) -> None:
+    """Write a checkpoint as a whole or not at all."""
     with binary_writer(target) as file:
         try:
             torch.save(state, file)
@@ -200,7 +197,7 @@ def write_checkpoint(state: dict[str, Any], target: Path) -> None:
 
 
 def _refused(path: Path, error: Exception) -> list[str]:
-    """The classes and functions for which torch refused ``path``; none if it is just broken."""
+    """Return the classes and functions for which torch refused ``path``; none if it is broken."""
     if not isinstance(error, pickle.UnpicklingError):
         return []
     try:
@@ -213,14 +210,13 @@ def _refused(path: Path, error: Exception) -> list[str]:
 def check_shapes(
     state: Mapping[str, Tensor], own: Mapping[str, Tensor], path: str | Path = "it"
 ) -> None:
-    """Raises GtransError unless ``state`` has the names, shapes and kinds of numbers of ``own``."""
-    for names, what in (
-        ([name for name in state if name not in own], "this model does not have"),
-        ([name for name in own if name not in state], "it lacks"),
-    ):
-        if names:
-            rest = f" and {len(names) - 3} more" if len(names) > 3 else ""
-            raise GtransError(f"{path}: {what} {', '.join(names[:3])}{rest}.")
+    """Raise GtransError unless ``state`` has the names, shapes and kinds of numbers of ``own``."""
+    unknown = [name for name in state if name not in own]
+    if unknown:
+        raise GtransError(f"{path}: this model does not have {_first_names(unknown)}.")
+    missing = [name for name in own if name not in state]
+    if missing:
+        raise GtransError(f"{path}: it lacks {_first_names(missing)}.")
     for name, tensor in own.items():
         stored = state[name]
         if stored.shape != tensor.shape:
@@ -234,14 +230,15 @@ def check_shapes(
             )
 
 
+def _first_names(names: Sequence[str]) -> str:
+    rest = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return f"{', '.join(names[:3])}{rest}"
+
+
 def options_of(state: Mapping[str, Any], group: str) -> dict[str, Any]:
-    """A group of options, from either form in which fairseq writes them; empty if there is none.
+    """Return a group of options, such as ``task`` or ``model``; empty if there is none.
 
     Older fairseq had all options in one namespace; ``_name`` is added to it.
-
-    Args:
-        state: what :func:`read_checkpoint` has returned.
-        group: such as ``task`` or ``model``.
     """
     cfg, args = state.get("cfg"), state.get("args")
     options = (cfg or {}).get(group)

@@ -99,20 +99,17 @@ class ForeignCheckpoint:
     """A checkpoint of another program.
 
     Attributes:
-        path: its path, for messages.
-        state: its parameters, under their names in this project.
-        options: its options, under the names of fairseq's Transformer.
-        original: the names of all its entries.
-        ignored: names of the entries that are not parameters of the model.
+        state: parameters under their names in this project.
+        options: options under the names of fairseq's Transformer.
+        original: names of all entries.
+        ignored: names of entries that are not parameters of the model.
         langs: languages whose tokens follow the dictionary's own entries.
-        source_lang, target_lang: languages that it translates from and to, if it names them.
-        special_tokens: those around sentences, see :class:`gtrans.data.frame.Frame`.
-        unit: the unit of its training.
-        doc_mode: ``partial`` if the names of its tensors point to group attention, else ``full``.
-        fingerprint: its vocabularies and preparation, which a model of fairseq has after
+        special_tokens: the kind of frame around sentences, see :class:`gtrans.data.frame.Frame`.
+        doc_mode: ``partial`` if the names of tensors point to group attention, else ``full``.
+        fingerprint: vocabularies and preparation, which a model of fairseq has after
             ``gtrans trim-vocab``.
-        without_mask: its embeddings may lack the mask.
-        tokens: how it reads text, if the files for it lie beside it.
+        without_mask: the embeddings may lack the mask.
+        tokens: how the model reads text, if the files for it lie beside it.
         card: ``name`` and ``licence`` from its own card.
     """
 
@@ -133,21 +130,22 @@ class ForeignCheckpoint:
     card: dict[str, str] = field(default_factory=dict)
 
     def add_mask(self, source: int, target: int) -> bool:
-        """Give embeddings that may lack the mask, the last entry of both sides, a row for it.
+        """Give embeddings that lack the mask, the last entry of both sides, a row for it.
 
-        It is the mean of all rows, so that the logit of the mask is the mean of all logits: its
-        probability is at most the average of a word, and the others hardly change.
+        The row is the mean of all rows, so that the logit of the mask is the mean of all logits.
 
         Args:
-            source, target: how many vocabulary entries the sides have.
+            source, target: number of vocabulary entries.
 
         Returns:
             whether the mask was missing.
         """
+        if not self.without_mask:
+            return False
         tables = {name: self.state[name] for name in TABLES if name in self.state}
         for name, table in tables.items():
             entries = source if name == ENCODER_TABLE else target
-            if not self.without_mask or table.size(0) != entries - 1:
+            if table.size(0) != entries - 1:
                 return False
         for name, table in tables.items():
             mean = table.float().mean(0, keepdim=True).to(table.dtype)
@@ -156,7 +154,7 @@ class ForeignCheckpoint:
 
 
 def renamed(tensors: Mapping[str, Tensor], renames: Renames) -> tuple[dict[str, Tensor], list[str]]:
-    """The parameters under this project's names, and the names of all other entries."""
+    """Return the parameters under this project's names, and the names of all other entries."""
     state: dict[str, Tensor] = {}
     ignored: list[str] = []
     for original, tensor in tensors.items():
@@ -179,9 +177,7 @@ def foreign(
     is_tied: bool = False,
     **more: Any,
 ) -> ForeignCheckpoint:
-    """A checkpoint of another program.
-
-    Its state has an entry for each table: programs write one for several that are one.
+    """Make the checkpoint of another program, with an entry for each of its shared tables.
 
     Args:
         renames: a name in :data:`RENAMES`.
@@ -209,7 +205,7 @@ def foreign(
 
 
 def read_g_transformer(path: Path) -> ForeignCheckpoint:
-    """The checkpoint of the authors' G-Transformer at ``path``.
+    """Read a checkpoint of the authors' G-Transformer.
 
     Raises:
         GtransError: it is unreadable, of another program, or does not name its languages.
@@ -242,7 +238,7 @@ def read_g_transformer(path: Path) -> ForeignCheckpoint:
 
 
 def read_fairseq(path: Path) -> ForeignCheckpoint:
-    """The mBART or Transformer of fairseq at ``path``.
+    """Read an mBART or Transformer of fairseq.
 
     Raises:
         GtransError: it is missing, a folder, unreadable, has no options, or is of another kind.
@@ -255,7 +251,8 @@ def read_fairseq(path: Path) -> ForeignCheckpoint:
     if not path.is_file():
         raise GtransError(f"{path}: there is no such checkpoint; check the path.")
     checkpoint = read_checkpoint(path)
-    options, task = (options_of(checkpoint, group) for group in ("model", "task"))
+    options = options_of(checkpoint, "model")
+    task = options_of(checkpoint, "task")
     if not options:
         raise GtransError(f"{path}: not a checkpoint of fairseq's, it holds no options.")
     name = str(options.get("arch") or options.get("_name"))
@@ -281,7 +278,7 @@ def read_fairseq(path: Path) -> ForeignCheckpoint:
 
 
 def flat_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options of fairseq's Transformer by their older names: ``encoder_normalize_before``."""
+    """Return options of fairseq's Transformer by older names: ``encoder_normalize_before``."""
     flat = dict(options)
     for side in ("encoder", "decoder"):
         inner = options.get(side)
@@ -291,20 +288,20 @@ def flat_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _beside(path: Path, *languages: str | None) -> Tokens | None:
-    """How a Transformer reads text: Moses, fastBPE and the dictionaries in its folder, if any.
+    """Return Moses, fastBPE and the dictionaries in the folder of a Transformer, if any.
 
     The codes of fastBPE have a third column with counts, and merges as in subword-nmt's 0.2.
     """
-    codes = [path.with_name(name) for name in _CODES if path.with_name(name).is_file()]
-    names = [path.with_name(f"dict.{lang}.txt") for lang in languages]
-    if not codes or not all(name.is_file() for name in names):
+    found = [path.with_name(name) for name in _CODES if path.with_name(name).is_file()]
+    dictionaries = [path.with_name(f"dict.{lang}.txt") for lang in languages]
+    if not found or not all(dictionary.is_file() for dictionary in dictionaries):
         return None
     merges = []
-    for line in codes[0].read_text("utf-8").splitlines():
+    for line in found[0].read_text("utf-8").splitlines():
         if not line.startswith("#version"):
             merges.append(" ".join(line.split(" ")[:2]))
     contents = "\n".join(["#version: 0.2", *merges, ""]).encode()
-    source, target = map(read_subwords, names)
+    source, target = map(read_subwords, dictionaries)
     steps = MosesSteps(normalise=False, truecase=False, plain=True).record()
     state = {"subwords": None, "steps": steps, "bpe": {"merges": len(merges)}}
     return Tokens((source, target), state, {_CODES[0]: contents})
