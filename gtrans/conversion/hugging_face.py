@@ -16,7 +16,7 @@ mBART      ``sentencepiece.bpe.model``                       ``de_DE``, behind t
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
@@ -102,7 +102,7 @@ class _Side(NamedTuple):
 
 
 def read_hugging_face(folder: Path) -> ForeignCheckpoint:
-    """The model of Hugging Face in ``folder``.
+    """Read a model of Hugging Face in a folder.
 
     Raises:
         GtransError: the folder or a file is missing, or the model is of another kind.
@@ -111,18 +111,8 @@ def read_hugging_face(folder: Path) -> ForeignCheckpoint:
     if not path.is_file():
         _refuse_without_config(folder)
     config = read_json(path)
-    kind = str(config.get("model_type"))
-    if kind not in _KINDS:
-        raise GtransError(
-            f"{path}: the model is of type '{kind}', not mbart, marian (OPUS-MT) or m2m_100 "
-            "(M2M100, NLLB-200)."
-        )
-    for name, wanted in _NEEDED.items():
-        if type(config.get(name)) is not wanted:
-            raise GtransError(
-                f"{path}: '{name}' is {config.get(name)!r}, not of type {wanted.__name__}; "
-                "download the file again."
-            )
+    _check_config(config, path)
+    kind = config["model_type"]
     options = {**config, "activation_fn": config["activation_function"]}
     options["no_scale_embedding"] = not config["scale_embedding"]
     tensors = read_weights(folder)
@@ -136,13 +126,7 @@ def read_hugging_face(folder: Path) -> ForeignCheckpoint:
     is_tied = all(config.get(name, True) for name in _TYING)
     model = foreign(learned, folder, options, tensors, is_tied)
     for side in ("encoder", "decoder"):
-        layers = len({name.split(".")[2] for name in model.state if f"{side}.layers." in name})
-        named = config.get(f"{side}_layers", layers)
-        if named != layers:
-            raise GtransError(
-                f"{folder}: its weights have {layers} {side} layers, but {path.name} says {named}; "
-                "download all files of the model."
-            )
+        _check_layers(model, config, side)
     bias = model.state.pop(BIAS, None)
     if bias is not None and (kind == "marian" or bool(bias.any())):
         model.state[BIAS] = bias.flatten()
@@ -160,12 +144,36 @@ def read_hugging_face(folder: Path) -> ForeignCheckpoint:
     return model
 
 
-def _refuse_without_config(folder: Path) -> NoReturn:
-    """Name what the folder is, and the way to a whole model.
+def _check_config(config: Mapping[str, Any], path: Path) -> None:
+    kind = str(config.get("model_type"))
+    if kind not in _KINDS:
+        raise GtransError(
+            f"{path}: the model is of type '{kind}', not mbart, marian (OPUS-MT) or m2m_100 "
+            "(M2M100, NLLB-200)."
+        )
+    for name, wanted in _NEEDED.items():
+        if type(config.get(name)) is not wanted:
+            raise GtransError(
+                f"{path}: '{name}' is {config.get(name)!r}, not of type {wanted.__name__}; "
+                "download the file again."
+            )
 
-    Raises:
-        GtransError: always.
-    """
+
+def _check_layers(model: ForeignCheckpoint, config: Mapping[str, Any], side: str) -> None:
+    layers = set()
+    for name in model.state:
+        if f"{side}.layers." in name:
+            layers.add(name.split(".")[2])
+    count = config.get(f"{side}_layers", len(layers))
+    if count != len(layers):
+        raise GtransError(
+            f"{model.path}: its weights have {len(layers)} {side} layers, but config.json says "
+            f"{count}; download all files of the model."
+        )
+
+
+def _refuse_without_config(folder: Path) -> NoReturn:
+    """Raise GtransError that says what the folder is, and the way to a whole model."""
     if folder.is_file():
         raise GtransError(f"{folder} is a file; give the folder with config.json and the weights.")
     adapter = folder / "adapter_config.json"
@@ -174,10 +182,12 @@ def _refuse_without_config(folder: Path) -> NoReturn:
             f"{adapter}: the folder holds a LoRA adapter, not a whole model; merge it into its "
             "base model (peft: `merge_and_unload`, then `save_pretrained`) and convert the result."
         )
-    marian = sorted(path.name for pattern in _MARIAN for path in folder.glob(pattern))
+    marian: list[Path] = []
+    for pattern in _MARIAN:
+        marian += folder.glob(pattern)
     if marian:
         raise GtransError(
-            f"{folder / marian[0]}: the folder is an archive of Marian itself; convert it with "
+            f"{min(marian)}: the folder is an archive of Marian itself; convert it with "
             "`python -m transformers.models.marian.convert_marian_to_pytorch` first, or download "
             "the same model from huggingface.co/Helsinki-NLP."
         )
@@ -191,8 +201,8 @@ def _as_mbart(model: ForeignCheckpoint, folder: Path, config: Mapping[str, Any])
     """Set the special tokens and languages of mBART and mBART-50."""
     starts_with_end = config.get("decoder_start_token_id") == _END
     is_mbart50 = config.get("tokenizer_class") == "MBart50Tokenizer" or starts_with_end
-    model.special_tokens, langs = ("mbart50", MBART50) if is_mbart50 else ("mbart", MBART25)
-    model.langs = split_languages(langs)
+    model.special_tokens = "mbart50" if is_mbart50 else "mbart"
+    model.langs = split_languages(MBART50 if is_mbart50 else MBART25)
     if (folder / _MODEL).is_file():
         _with_sentencepiece(model, folder, model.langs)
 
@@ -200,25 +210,25 @@ def _as_mbart(model: ForeignCheckpoint, folder: Path, config: Mapping[str, Any])
 def _as_marian(model: ForeignCheckpoint, folder: Path, config: Mapping[str, Any]) -> None:
     """Set rows, subwords and languages of OPUS-MT.
 
-    Its first decoder input is the embedding of padding, which is zero in models that were
-    converted from Marian: it becomes the row of ``<s>``, which the decoder reads in place of
-    ``</s>``.
-
-    Raises:
-        GtransError: a file is missing, or vocabulary and tables do not fit together.
+    Its first decoder input is the embedding of padding, which is zero in models that were converted
+    from Marian: it becomes the row of ``<s>``, which the decoder reads in place of ``</s>``.
     """
     activation = str(config["activation_function"])
     activation = "swish" if activation == "silu" else activation
-    further = {"sinusoid": "marian", "start_by_bos": True, "activation_fn": activation}
-    model.options = {**model.options, **further}
+    model.options = {
+        **model.options,
+        "sinusoid": "marian",
+        "start_by_bos": True,
+        "activation_fn": activation,
+    }
     paths = [_file(folder, name) for name in MarianPipeline.files[:2]]
     separate = not config.get("share_encoder_decoder_embeddings", True)
-    names = [_VOCABULARY, "target_vocab.json" if separate else _VOCABULARY]
+    target_vocabulary = "target_vocab.json" if separate else _VOCABULARY
     start = int(config["decoder_start_token_id"])
-    sides = [
-        _marian_side(read_json(_file(folder, name)), model.state[table].size(0), start)
-        for name, table in zip(names, (ENCODER_TABLE, DECODER_TABLE), strict=True)
-    ]
+    sides = []
+    for name, table in ((_VOCABULARY, ENCODER_TABLE), (target_vocabulary, DECODER_TABLE)):
+        vocabulary = read_json(_file(folder, name))
+        sides.append(_marian_side(vocabulary, model.state[table].size(0), start))
     if separate and any(side.languages for side in sides):
         raise GtransError(
             f"{folder}: it has language tokens and a vocabulary for each side, which gtrans does "
@@ -229,28 +239,38 @@ def _as_marian(model: ForeignCheckpoint, folder: Path, config: Mapping[str, Any]
     model.special_tokens = "marian" if model.langs else "end"
     if not model.langs:
         info = _entries(folder, "tokenizer_config.json")
-        model.source_lang, model.target_lang = info.get("source_lang"), info.get("target_lang")
+        model.source_lang = info.get("source_lang")
+        model.target_lang = info.get("target_lang")
         _check_exchanged(paths, model.source_lang, model.target_lang)
     _carry(model, MarianPipeline, sides, paths, sides)
 
 
 def _marian_side(vocabulary: Mapping[str, Any], rows: int, start: int) -> _Side:
-    """The vocabulary in ``vocab.json``; ``start``: the row of the first decoder input."""
-    items = sorted(vocabulary.items(), key=lambda item: item[1])
-    numbers = {entry: int(row) for entry, row in items}
+    """Return the vocabulary in ``vocab.json``; ``start``: the row of the first decoder input."""
+    numbers = {}
+    for entry in sorted(vocabulary, key=vocabulary.__getitem__):
+        numbers[entry] = int(vocabulary[entry])
     _check_rows(numbers)
-    languages = {name: n for name, n in numbers.items() if re.fullmatch(">>.*<<", name)}
-    words: dict[str, int | None] = {"<s>": start, **{word: numbers[word] for word in _SPECIAL[1:]}}
-    words |= {word: n for word, n in numbers.items() if word not in languages}
-    # A word for each row without an entry: it takes part in the softmax.
+    languages: dict[str, int] = {}
+    words: dict[str, int | None] = {"<s>": start}
+    for word in _SPECIAL[1:]:
+        words[word] = numbers[word]
+    for entry, row in numbers.items():
+        if re.fullmatch(">>.*<<", entry):
+            languages[entry[2:-2]] = row
+        else:
+            words[entry] = row
     if words["<s>"] != start:
         raise GtransError(
             f"its token '<s>' has the row {words['<s>']}, but texts begin with the row {start} "
             "(`decoder_start_token_id`), which gtrans does not support."
         )
+    # A word for each row without an entry: it takes part in the softmax.
     taken = set(numbers.values())
-    words |= {f"{_NO_WORD}{row}": row for row in range(rows) if row not in taken}
-    return _Side(words, {entry[2:-2]: number for entry, number in languages.items()})
+    for row in range(rows):
+        if row not in taken:
+            words[f"{_NO_WORD}{row}"] = row
+    return _Side(words, languages)
 
 
 def _with_sentencepiece(
@@ -259,26 +279,27 @@ def _with_sentencepiece(
     """Set rows, subwords and languages of mBART, M2M100 and NLLB-200.
 
     ``languages``: behind the subwords; none: as the files of the tokenizer say.
-
-    Raises:
-        GtransError: a file is missing, or vocabulary and tables do not fit together.
     """
     path = _file(folder, _MODEL)
     subwords = model_subwords(load_sentencepiece(path))
     numbers: dict[str, int] = _entries(folder, _VOCABULARY)
     _check_rows(numbers)
     if not numbers:
-        numbers = {entry: number for number, entry in enumerate((*_SPECIAL, *subwords))}
+        numbers = {entry: row for row, entry in enumerate((*_SPECIAL, *subwords))}
         _check_tokenizer(folder, path, numbers)
-    language_rows = {name: len(numbers) + n for n, name in enumerate(languages)}
-    language_rows = language_rows or _languages(folder, len(numbers))
-    words: dict[str, int | None] = {entry: numbers[entry] for entry in _SPECIAL}
-    words |= {entry: numbers[entry] for entry in sorted(numbers, key=numbers.__getitem__)}
+    if languages:
+        language_rows = {name: row for row, name in enumerate(languages, start=len(numbers))}
+    else:
+        language_rows = _languages(folder, len(numbers))
+    words: dict[str, int | None] = {}
+    for entry in (*_SPECIAL, *sorted(numbers, key=numbers.__getitem__)):
+        words[entry] = numbers[entry]
     # The first row without an entry is the mask of NLLB and mBART, and serves M2M100.
     taken = {*numbers.values(), *language_rows.values()}
     free = [row for row in range(model.state[ENCODER_TABLE].size(0)) if row not in taken]
-    words |= {f"{_NO_WORD}{row}": row for row in free[1:]}
-    side = _Side(words, language_rows, free[0] if free else None)
+    for row in free[1:]:
+        words[f"{_NO_WORD}{row}"] = row
+    side = _Side(words, language_rows, mask=free[0] if free else None)
     model.without_mask = not free
     _arrange(model, [side, side])
     model.langs = list(language_rows)
@@ -286,7 +307,6 @@ def _with_sentencepiece(
 
 
 def _check_rows(numbers: Mapping[str, int]) -> None:
-    """Raises GtransError if two vocabulary entries have one row."""
     by_row: dict[int, str] = {}
     for word, row in numbers.items():
         if row in by_row:
@@ -298,11 +318,7 @@ def _check_rows(numbers: Mapping[str, int]) -> None:
 
 
 def _check_tokenizer(folder: Path, path: Path, numbers: Mapping[str, int]) -> None:
-    """Compare the vocabulary of a SentencePiece model with the one in ``tokenizer.json``, if any.
-
-    Raises:
-        GtransError: most entries have other rows there.
-    """
+    """Raise GtransError if most entries have other rows in ``tokenizer.json``, if there is one."""
     model = _entries(folder, "tokenizer.json").get("model") or {}
     vocabulary = model.get("vocab") or {}
     if isinstance(vocabulary, list):  # with the score of each subword
@@ -315,11 +331,9 @@ def _check_tokenizer(folder: Path, path: Path, numbers: Mapping[str, int]) -> No
 
 
 def _check_subwords(paths: Sequence[Path], sides: Sequence[_Side]) -> None:
-    """Compare models of subwords with the vocabulary.
+    """Raise GtransError if models of subwords do not fit the vocabulary.
 
-    Raises:
-        GtransError: a model has subwords that the vocabulary lacks, or the vocabulary has some
-            that none of its models has.
+    A model may have few subwords that the vocabulary lacks, and the other way round.
     """
     models: list[set[str]] = []
     for path, side in zip(paths, sides, strict=True):
@@ -330,41 +344,52 @@ def _check_subwords(paths: Sequence[Path], sides: Sequence[_Side]) -> None:
                 f"{path}: its subwords are not those of the model; take all files from one model."
             )
         models.append(subwords)
-    joint = all(side.words == sides[0].words for side in sides)
-    for number, side in enumerate(sides):
-        known: set[str] = set().union(*models) if joint else models[number]
-        words = [word for word in side.subwords if not word.startswith(_NO_WORD)]
-        missing = sum(word not in known for word in words)
-        if missing > (1 - _LEAST_SHARE) * len(words):
-            names = " and ".join(path.name for path in paths) if joint else paths[number].name
-            raise GtransError(
-                f"{paths[number].parent}: {names} lacks {missing} of the {len(words)} subwords in "
-                "its vocabulary; take all files from one model."
-            )
+    if all(side.words == sides[0].words for side in sides):
+        names = " and ".join(path.name for path in paths)
+        _check_known(sides[0], set().union(*models), paths[0].parent, names)
+        return
+    for side, subwords, path in zip(sides, models, paths, strict=True):
+        _check_known(side, subwords, path.parent, path.name)
+
+
+def _check_known(side: _Side, known: set[str], folder: Path, names: str) -> None:
+    """Raise GtransError if models of subwords with ``names`` lack many subwords of a side."""
+    words = [word for word in side.subwords if not word.startswith(_NO_WORD)]
+    missing = sum(word not in known for word in words)
+    if missing > (1 - _LEAST_SHARE) * len(words):
+        raise GtransError(
+            f"{folder}: {names} lacks {missing} of the {len(words)} subwords in its vocabulary; "
+            "take all files from one model."
+        )
 
 
 def _check_exchanged(paths: Sequence[Path], source: str | None, target: str | None) -> None:
-    """Refuse models of subwords that stand for one another, as far as their words tell.
-
-    Raises:
-        GtransError: each has words of the other's language.
-    """
+    """Raise GtransError if each model of subwords has words of the other's language."""
     if source is None or target is None:
         return
-    words = function_words(source), function_words(target)
-    for side, path in enumerate(paths):
-        own, other = words[side] - words[1 - side], words[1 - side] - words[side]
-        subwords = model_subwords(load_sentencepiece(path))
-        whole = [word.removeprefix(SPACE) for word in subwords if word.startswith(SPACE)]
-        frequent = {word.lower() for word in whole[:_FREQUENT]}
-        found = len(frequent & other)
-        if found < _FEWEST or found <= 3 * len(frequent & own):
-            return
+    source_words, target_words = function_words(source), function_words(target)
+    only_source, only_target = source_words - target_words, target_words - source_words
+    if not _is_of(paths[0], only_target, only_source):
+        return
+    if not _is_of(paths[1], only_source, only_target):
+        return
     raise GtransError(
         f"{paths[0]}: {paths[0].name} has words of '{target}' and {paths[1].name} of '{source}', "
         "the other way round than tokenizer_config.json says; exchange their names, or download "
         "them again."
     )
+
+
+def _is_of(path: Path, words: Set[str], others: Set[str]) -> bool:
+    """Return whether frequent subwords of a model are ``words`` of a language, not ``others``."""
+    frequent: set[str] = set()
+    whole_words = [
+        subword for subword in model_subwords(load_sentencepiece(path)) if subword.startswith(SPACE)
+    ]
+    for subword in whole_words[:_FREQUENT]:
+        frequent.add(subword.removeprefix(SPACE).lower())
+    found = len(frequent & words)
+    return found >= _FEWEST and found > 3 * len(frequent & others)
 
 
 def _carry(
@@ -374,14 +399,11 @@ def _carry(
     paths: Sequence[Path],
     dictionaries: Sequence[_Side],
 ) -> None:
-    """Store the files of the pipeline: models of subwords, then dictionaries.
-
-    Raises:
-        GtransError: a model has few of the subwords.
-    """
+    """Store the files of the pipeline: models of subwords, then dictionaries."""
     _check_subwords(paths, dictionaries)
-    lines = ["".join(f"{word} 1\n" for word in side.subwords).encode() for side in dictionaries]
-    contents = [*(path.read_bytes() for path in paths), *lines]
+    contents = [path.read_bytes() for path in paths]
+    for side in dictionaries:
+        contents.append("".join(f"{word} 1\n" for word in side.subwords).encode())
     files = dict(zip(pipeline.files, contents, strict=True))
     words = sides[0].subwords, sides[1].subwords
     model.tokens = Tokens(words, {"subwords": pipeline.name}, files)
@@ -391,71 +413,77 @@ def _arrange(model: ForeignCheckpoint, sides: Sequence[_Side]) -> None:
     """Put the rows of all tables in the order of the vocabulary; shared tables stay shared.
 
     Rows that a model lacks are zero, with a bias that keeps them from being written.
-
-    Raises:
-        GtransError: an entry has a row that a table does not have.
     """
     state = model.state
     arranged: dict[int, Tensor] = {}
     for name in (*TABLES, BIAS):
         if name not in state:
             continue
-        side, table = sides[name != ENCODER_TABLE], state[name]
-        rows = [*side.words.values(), *side.languages.values(), side.mask]
-        if side.mask is None and model.without_mask:
-            del rows[-1]  # it is added later
-        index = torch.tensor([table.size(0) if row is None else row for row in rows])
-        if not all(0 <= row < table.size(0) for row in rows if row is not None):
-            raise GtransError(
-                f"{model.path}: {name} has {table.size(0)} rows, which do not fit "
-                "its vocabulary; take all files from one model."
-            )
+        side = sides[0] if name == ENCODER_TABLE else sides[1]
+        table = state[name]
+        rows = [*side.words.values(), *side.languages.values()]
+        if side.mask is not None or not model.without_mask:  # else it is added later
+            rows.append(side.mask)
+        index = []
+        for row in rows:
+            if row is not None and not 0 <= row < table.size(0):
+                raise GtransError(
+                    f"{model.path}: {name} has {table.size(0)} rows, which do not fit "
+                    "its vocabulary; take all files from one model."
+                )
+            index.append(table.size(0) if row is None else row)
         if table.data_ptr() not in arranged:
             extra = table.new_full((1, *table.shape[1:]), _NEVER if name == BIAS else 0.0)
-            arranged[table.data_ptr()] = torch.cat([table, extra])[index]
+            arranged[table.data_ptr()] = torch.cat([table, extra])[torch.tensor(index)]
         state[name] = arranged[table.data_ptr()]
     if BIAS in state and model.options.get("start_by_bos"):
         state[BIAS][0] = _NEVER
 
 
 def _languages(folder: Path, words: int) -> dict[str, int]:
-    """The languages of M2M100 or NLLB-200, with their rows, which follow ``words`` others.
+    """Return the languages of M2M100 or NLLB-200 with their rows, which follow ``words`` others.
 
     Raises:
         GtransError: NLLB's are in none of the files that name them.
     """
     added = _entries(folder, "tokenizer.json").get("added_tokens", ())
-    numbers = {str(token["content"]).strip("_"): int(token["id"]) for token in added}
-    languages = {name: row for name, row in numbers.items() if row >= words and name != MASK}
+    languages: dict[str, int] = {}
+    for token in added:
+        name, row = str(token["content"]).strip("_"), int(token["id"])
+        if row >= words and name != MASK:
+            languages[name] = row
     if languages:
         if min(languages.values()) > words:
             raise GtransError(f"{folder}: {_MODEL} and tokenizer.json are of two models.")
         return languages
     names = split_languages(M2M100) if (folder / _VOCABULARY).is_file() else []
-    for name in ("tokenizer_config.json", "special_tokens_map.json"):
-        info = _entries(folder, name)
-        tokens = info.get("additional_special_tokens") or info.get("extra_special_tokens") or ()
-        found = []
-        for token in tokens:
-            content = str(token["content"] if isinstance(token, dict) else token)
-            if content not in _SPECIAL:
-                found.append(content.strip("_"))
-        names = found or names
+    for file in ("tokenizer_config.json", "special_tokens_map.json"):
+        names = _added_tokens(_entries(folder, file)) or names
     if names:
-        return {name: words + n for n, name in enumerate(names)}
+        return {name: row for row, name in enumerate(names, start=words)}
     raise GtransError(
         f"{folder}: tokenizer.json or special_tokens_map.json is missing, which names the "
         "languages of the model; download it, too."
     )
 
 
+def _added_tokens(info: Mapping[str, Any]) -> list[str]:
+    tokens = info.get("additional_special_tokens") or info.get("extra_special_tokens") or ()
+    names = []
+    for token in tokens:
+        content = str(token["content"] if isinstance(token, dict) else token)
+        if content not in _SPECIAL:
+            names.append(content.strip("_"))
+    return names
+
+
 def _entries(folder: Path, name: str) -> dict[str, Any]:
-    """The object in a file of JSON; empty if there is no file."""
+    """Return the object in a file of JSON; empty if there is no file."""
     return read_json(folder / name) if (folder / name).is_file() else {}
 
 
 def _file(folder: Path, name: str) -> Path:
-    """Raises GtransError if a file of the tokenizer is missing."""
+    """Return the path of a file of the tokenizer; raise GtransError if it is missing."""
     path = folder / name
     if path.is_file():
         return path
@@ -468,7 +496,7 @@ def _file(folder: Path, name: str) -> Path:
 
 
 def _card(folder: Path, config: Mapping[str, Any]) -> dict[str, str]:
-    """Name and licence of the model from its own card, the header of ``README.md``."""
+    """Return name and licence from the model's own card, the header of ``README.md``."""
     card = {"name": str(config.get("_name_or_path") or folder.resolve().name)}
     path = folder / "README.md"
     text = path.read_text("utf-8-sig", "replace") if path.is_file() else ""
