@@ -1,7 +1,4 @@
-"""A checkpoint as one object, with its checks; the average of several checkpoints.
-
-No code in a file is run: :mod:`gtrans.checkpoints.reading` says how it is read.
-"""
+"""A checkpoint as one object, with its checks; the average of several checkpoints."""
 
 from __future__ import annotations
 
@@ -64,34 +61,30 @@ class Checkpoint:
 
     @cached_property
     def fingerprint(self) -> ModelFingerprint | None:
-        """Its vocabularies, preparation and unit; None if it does not store them.
-
-        Raises:
-            GtransError: they are damaged, or do not fit the embeddings.
-        """
+        """The fingerprint that the checkpoint stores, or None; it must fit the embeddings."""
         return ModelFingerprint.of_checkpoint(self.state, self.path)
 
     @cached_property
     def sha256(self) -> str:
-        """The SHA-256 of the file."""
+        """SHA-256 of the file."""
         return digest(self.path)
 
     def options(self, group: str) -> dict[str, Any]:
-        """A group of options, such as ``task`` or ``model``; empty if there is none."""
+        """Return a group of options, such as ``task`` or ``model``; empty if there is none."""
         return options_of(self.state, group)
 
     def check_fit(self) -> None:
-        """Raises GtransError unless its options describe its parameters."""
+        """Raise GtransError unless the options describe the parameters."""
         check_fit(self.state, self.path)
 
     def check_same_run(self, first: Checkpoint) -> None:
-        """Raises GtransError unless ``first`` is of the same training."""
-        options, others = self.state.get("cfg"), first.state.get("cfg")
-        if options is None or others is None:  # of fairseq before its release 0.10
+        """Raise GtransError unless ``first`` is of the same training."""
+        # fairseq before its release 0.10 wrote no cfg.
+        if self.state.get("cfg") is None or first.state.get("cfg") is None:
             return
-        changes = changed_settings(
-            run_of_checkpoint(first.state, first.path), run_of_checkpoint(self.state, self.path)
-        )
+        first_run = run_of_checkpoint(first.state, first.path)
+        run = run_of_checkpoint(self.state, self.path)
+        changes = changed_settings(first_run, run)
         if changes:
             raise GtransError(
                 f"{self.path} and {first.path} are of different trainings ({'; '.join(changes)}); "
@@ -99,9 +92,11 @@ class Checkpoint:
             )
 
     def check_same_model(self, first: Mapping[str, Tensor], path: Path) -> None:
-        """Raises GtransError unless ``first``, of ``path``, has the same names and shapes."""
+        """Raise GtransError unless ``first``, of ``path``, has the same names and shapes."""
         for name in sorted(first.keys() ^ self.tensors.keys()):
-            has, lacks = (path, self.path) if name in first else (self.path, path)
+            has, lacks = self.path, path
+            if name in first:
+                has, lacks = path, self.path
             raise GtransError(
                 f"{has}: has a tensor {name} that is missing in {lacks}; not the same model."
             )
@@ -115,15 +110,14 @@ class Checkpoint:
 
     @property
     def updates(self) -> int:
-        """Number of updates of its training."""
+        """Number of updates of the training."""
         history = self.state.get("optimizer_history") or [{}]
         return int(history[-1].get("num_updates") or 0)
 
     def forget_training(self) -> None:
         """Drop the state of the optimizer, other copies of the parameters, and the best score.
 
-        The moving average (EMA) of fairseq would not fit the new parameters; a line says that it
-        goes.
+        A line says that the moving average (EMA) goes, which would not fit new parameters.
         """
         self.state["last_optimizer_state"] = None
         self.say_ema()
@@ -132,25 +126,21 @@ class Checkpoint:
             extra.pop(name, None)
 
     def say_ema(self) -> None:
-        """Say that fairseq's moving average of the parameters is left out, if there is one."""
+        """Print that fairseq's moving average of the parameters is left out, if there is one."""
         if "ema" in (self.state.get("extra_state") or {}):
             print_message(f"{self.path}: its moving average of parameters (EMA) is left out")
 
     def write(self, target: Path) -> None:
-        """Write a file as a whole or not at all.
-
-        Raises:
-            GtransError: it cannot be written.
-        """
+        """Write a file as a whole or not at all."""
         write_checkpoint(self.state, target)
 
 
 def last_checkpoints(folder: Path, count: int, names: re.Pattern[str]) -> list[Path]:
-    """The last ``count`` checkpoints in a folder, oldest first.
+    """Return the last ``count`` checkpoints in a folder, oldest first.
 
     Args:
-        folder: where ``fairseq-train`` has saved them.
-        count: how many.
+        folder: where ``fairseq-train`` saved them.
+        count: number of checkpoints.
         names: :data:`BY_EPOCH` or :data:`BY_UPDATE`.
 
     Raises:
@@ -176,16 +166,14 @@ def last_checkpoints(folder: Path, count: int, names: re.Pattern[str]) -> list[P
 
 
 def is_average(path: Path) -> bool:
-    """Whether ``gtrans average`` wrote a file."""
+    """Return whether ``gtrans average`` wrote a file."""
     return AVERAGE_OF in Checkpoint.read(path, in_memory=False).state
 
 
 def average_checkpoints(paths: Sequence[Path], target: Path, force: bool = False) -> int:
-    """Write a checkpoint with the means of all parameters.
+    """Write a checkpoint with the means of all parameters, as a whole or not at all.
 
-    Everything else is copied from the last checkpoint, except the state of the optimizer: the
-    average is meant for decoding and for starting other models. The file is written as a whole
-    or not at all.
+    Everything else is copied from the last checkpoint, except the state of the optimizer.
 
     Args:
         paths: checkpoints of one model, in order; each is read once.
@@ -196,9 +184,8 @@ def average_checkpoints(paths: Sequence[Path], target: Path, force: bool = False
         the number of tensors.
 
     Raises:
-        GtransError: unreadable, different or equal checkpoints (parameters, vocabulary,
-            preparation, unit, training), or a target that cannot be written, is one of ``paths`` or
-            another file.
+        GtransError: checkpoints that are unreadable, equal, or of different models or trainings; a
+            target that cannot be written, is one of ``paths`` or another file.
     """
     check_output("--output", target, paths)
     trained = _OF_TRAINING.fullmatch(target.name)
@@ -208,7 +195,7 @@ def average_checkpoints(paths: Sequence[Path], target: Path, force: bool = False
             "another, such as average.pt."
         )
     check_replaceable("--output", target, is_average, force)
-    sums: dict[str, Tensor] = {}
+    sum_of_models = _Sum()
     fingerprints: list[ModelFingerprint | None] = []
     digests: dict[str, Path] = {}
     for path in paths:
@@ -220,39 +207,55 @@ def average_checkpoints(paths: Sequence[Path], target: Path, force: bool = False
         digests[last.sha256] = path
         fingerprints.append(last.fingerprint)
         check_same_fingerprint(paths[: len(fingerprints)], fingerprints)
-        if not sums:
-            sums = {name: _wide(tensor) for name, tensor in last.tensors.items()}
-            first = Checkpoint(path, {**last.state, "model": {}, "last_optimizer_state": None})
-            if len(paths) > 1:
-                last.say_ema()
-            continue
-        last.check_same_model(sums, paths[0])
-        last.check_same_run(first)
+        sum_of_models.add(last)
         if path != paths[-1]:
             last.say_ema()
-        for name, tensor in last.tensors.items():
-            if tensor.is_floating_point():
-                sums[name] += tensor
-            elif not sums[name].equal(tensor):
-                raise GtransError(f"{path}: {name} differs from {name} of {paths[0]}.")
-    shared: dict[tuple[int, torch.Size], Tensor] = {}
-    for name, tensor in last.tensors.items():
-        # Parameters that are shared in the model stay shared in the file.
-        key = tensor.data_ptr(), tensor.shape
-        if key not in shared or tensor.numel() == 0:
-            mean = sums[name] / len(paths) if tensor.is_floating_point() else sums[name]
-            shared[key] = mean.to(tensor.dtype)
-        sums[name] = shared[key]
+    means = sum_of_models.means(last, len(paths))
     last.forget_training()
     del last.state["last_optimizer_state"]
-    last.state |= {"model": sums, AVERAGE_OF: [path.name for path in paths]}
+    last.state["model"] = means
+    last.state[AVERAGE_OF] = [path.name for path in paths]
     last.write(target)
     for path, fingerprint in zip(paths, fingerprints, strict=True):
         if fingerprint is None:
             say_unknown(path)
-    return len(sums)
+    return len(means)
 
 
-def _wide(tensor: Tensor) -> Tensor:
-    """A copy to which others can be added without loss."""
-    return tensor.double() if tensor.is_floating_point() else tensor.clone()
+class _Sum:
+    """The sum of the parameters of checkpoints, in double precision."""
+
+    def __init__(self) -> None:
+        self._sums: dict[str, Tensor] = {}
+        self._first: Checkpoint | None = None  # without parameters
+
+    def add(self, checkpoint: Checkpoint) -> None:
+        """Add a checkpoint; raise GtransError if it is of another model or run than the first."""
+        if self._first is None:
+            for name, tensor in checkpoint.tensors.items():
+                is_float = tensor.is_floating_point()
+                self._sums[name] = tensor.double() if is_float else tensor.clone()
+            state = {**checkpoint.state, "model": {}, "last_optimizer_state": None}
+            self._first = Checkpoint(checkpoint.path, state)
+            return
+        first_path = self._first.path
+        checkpoint.check_same_model(self._sums, first_path)
+        checkpoint.check_same_run(self._first)
+        for name, tensor in checkpoint.tensors.items():
+            if tensor.is_floating_point():
+                self._sums[name] += tensor
+            elif not self._sums[name].equal(tensor):
+                raise GtransError(f"{checkpoint.path}: {name} differs from {name} of {first_path}.")
+
+    def means(self, last: Checkpoint, count: int) -> dict[str, Tensor]:
+        """Return the means in the types of ``last``; parameters that it shares stay shared."""
+        means: dict[str, Tensor] = {}
+        shared: dict[tuple[int, torch.Size], Tensor] = {}
+        for name, tensor in last.tensors.items():
+            key = tensor.data_ptr(), tensor.shape
+            if key not in shared or tensor.numel() == 0:
+                total = self._sums.pop(name)
+                mean = total / count if tensor.is_floating_point() else total
+                shared[key] = mean.to(tensor.dtype)
+            means[name] = shared[key]
+        return means

@@ -1,8 +1,7 @@
 """Convert a checkpoint of another program into one of this project.
 
-The new model is created and loaded in the same way as by all commands, so a converted file can
-certainly be read. Layers and sizes are read from the tensors; what tensors cannot show (heads,
-activation, dropout) is read from the options in the checkpoint.
+Layers and sizes are read from the tensors; heads, activation and dropout, which tensors cannot
+show, from the options in the checkpoint.
 """
 
 from __future__ import annotations
@@ -95,8 +94,8 @@ def convert(
         program: one of :data:`SOURCES`.
         path: file to read, or folder for programs that write one.
         target: file to write; after an error it does not exist.
-        data: folder of the dictionaries that the model was trained with; None: the checkpoint
-            stores them, or they lie beside it.
+        data: folder of the dictionaries of the model; None: the checkpoint stores them, or they lie
+            beside it.
         source_lang, target_lang: languages to translate from and to; None: as in the checkpoint.
         positions: new number of learned positions.
         force: replace ``target`` even if it is no converted checkpoint.
@@ -105,12 +104,13 @@ def convert(
         the lines of a report.
 
     Raises:
-        GtransError: the checkpoint is unreadable, of another program or has parts that gtrans
-            does not have, the dictionaries have another size, or ``target`` cannot be written or is
-            another file.
+        GtransError: the checkpoint is unreadable, of another program or has parts that gtrans lacks,
+            the dictionaries have another size, or ``target`` cannot be written.
     """
     inputs = list(path.iterdir()) if path.is_dir() else [path]
-    check_output("OUT.pt", target, inputs + (prepared_files(data) if data is not None else []))
+    if data is not None:
+        inputs += prepared_files(data)
+    check_output("OUT.pt", target, inputs)
     check_replaceable("OUT.pt", target, is_converted, force)
     foreign = SOURCES[program](path)
     state, card = foreign.state, foreign.card
@@ -140,19 +140,18 @@ def convert(
         written["cfg"]["task"]["data"] = ""
     checkpoint = Checkpoint(target, written)
     checkpoint.write(target)
-    kept = [name for name in foreign.original if name in state]
-    renamed = len(foreign.original) - len(kept) - len(foreign.ignored)
-    return [
-        *(f"{what} {value}" for what, value in card.items()),
-        f"{checkpoint.parameters:,} parameters",
-        *_described(model_cfg, len(task.source_dictionary), len(task.target_dictionary)),
-        f"tensors: {len(kept)} kept, {renamed} renamed, {len(foreign.ignored)} ignored",
-        *(f"  ignored: {name}" for name in foreign.ignored),
-    ]
+    kept = sum(name in state for name in foreign.original)
+    renamed = len(foreign.original) - kept - len(foreign.ignored)
+    report = [f"{name} {value}" for name, value in card.items()]
+    report.append(f"{checkpoint.parameters:,} parameters")
+    report += _described(model_cfg, len(task.source_dictionary), len(task.target_dictionary))
+    report.append(f"tensors: {kept} kept, {renamed} renamed, {len(foreign.ignored)} ignored")
+    report += [f"  ignored: {name}" for name in foreign.ignored]
+    return report
 
 
 def is_converted(path: Path) -> bool:
-    """Whether ``gtrans convert`` wrote a file, and nobody trained the model since."""
+    """Return whether ``gtrans convert`` wrote a file, and nobody trained the model since."""
     checkpoint = Checkpoint.read(path, in_memory=False)
     return "task_state" in checkpoint.state and checkpoint.updates == 0
 
@@ -160,7 +159,7 @@ def is_converted(path: Path) -> bool:
 def _task(
     foreign: ForeignCheckpoint, data: str, source: str | None, target: str | None
 ) -> tuple[Any, DocumentTranslationTask]:
-    """All options of fairseq for a converted model, and its task; it infers missing languages."""
+    """Return all options of fairseq for a converted model, and its task."""
     root = OmegaConf.structured(FairseqConfig)
     root.task = DocumentTranslationConfig(
         data=data,
@@ -185,11 +184,7 @@ def _task(
 def _own_data(
     foreign: ForeignCheckpoint, source: str | None, target: str | None
 ) -> tempfile.TemporaryDirectory[str]:
-    """A temporary data folder with the subwords and dictionaries of a published model.
-
-    Raises:
-        GtransError: they are not in its folder, or it names no or other languages.
-    """
+    """Return a temporary data folder with subwords and dictionaries of a published model."""
     tokens = foreign.tokens
     if tokens is None:
         raise GtransError(
@@ -213,9 +208,12 @@ def _own_data(
 
 
 def _described(model: GTransformerConfig, source: int, target: int) -> list[str]:
-    """The model in words; ``source`` and ``target``: sizes of the vocabularies."""
-    before = model.encoder_normalize_before, model.decoder_normalize_before
-    norms = ["pre-norm" if is_pre else "post-norm" for is_pre in before]
+    """Describe the model; ``source`` and ``target``: sizes of the vocabularies."""
+    norms = []
+    for is_pre in (model.encoder_normalize_before, model.decoder_normalize_before):
+        norm = "pre-norm" if is_pre else "post-norm"
+        if norm not in norms:
+            norms.append(norm)
     attention = "plain attention over the whole unit"
     if model.doc_mode == "partial":
         attention = (
@@ -227,7 +225,7 @@ def _described(model: GTransformerConfig, source: int, target: int) -> list[str]
         f"layers {model.encoder_layers} + {model.decoder_layers}, dim {model.encoder_embed_dim}, "
         f"feed-forward {model.encoder_ffn_embed_dim} + {model.decoder_ffn_embed_dim}, "
         f"heads {model.encoder_attention_heads} + {model.decoder_attention_heads}, "
-        + " + ".join(dict.fromkeys(norms)),
+        + " + ".join(norms),
         attention,
         f"vocabulary {source} + {target}, languages {model.langs}, special tokens "
         f"{model.sentence_marks}",
@@ -235,7 +233,7 @@ def _described(model: GTransformerConfig, source: int, target: int) -> list[str]
 
 
 def _check_vocabulary(foreign: ForeignCheckpoint, task: DocumentTranslationTask) -> None:
-    """Refuse dictionaries that do not fit the tables or the fingerprint of the checkpoint."""
+    """Reject dictionaries that do not fit the tables or the fingerprint of the checkpoint."""
     path, state = foreign.path, foreign.state
     sides = (
         (ENCODER_TABLE, task.source_dictionary, task.cfg.source_lang),
@@ -265,15 +263,9 @@ def _check_vocabulary(foreign: ForeignCheckpoint, task: DocumentTranslationTask)
 def _as_of_fairseq(
     root: Any, state: dict[str, Tensor], task_state: dict[str, Any]
 ) -> dict[str, Any]:
-    """The checkpoint as fairseq's trainer writes it at update 0.
-
-    Args:
-        root: all options.
-        state: parameters.
-        task_state: the state of the task, which the checkpoint stores.
-    """
+    """Return the checkpoint as fairseq's trainer writes it at update 0."""
     # fairseq reads the last entry of this history even with --reset-optimizer.
-    begin = {
+    start = {
         "criterion_name": "LabelSmoothedCrossEntropyCriterion",
         "optimizer_name": "FairseqAdam",
         "lr_scheduler_state": {},
@@ -285,7 +277,7 @@ def _as_of_fairseq(
         "cfg": OmegaConf.to_container(root, resolve=True, enum_to_str=True),
         "model": state,
         "criterion": None,
-        "optimizer_history": [begin],
+        "optimizer_history": [start],
         "task_state": task_state,
         "extra_state": {"train_iterator": iterator, "previous_training_time": 0.0},
     }
@@ -295,7 +287,6 @@ def _as_of_fairseq(
 
 
 def _refuse_missing_parts(options: Mapping[str, Any], path: Path) -> None:
-    """Raises GtransError for parts that this model does not have."""
     parts = [label for name, label in _MISSING.items() if options.get(name)]
     activation = options.get("activation_fn") or "relu"
     if activation not in ACTIVATIONS:
@@ -310,7 +301,7 @@ def _model_options(
     joint: bool,
     named_mode: str,
 ) -> GTransformerConfig:
-    """Options of the model that fits a checkpoint.
+    """Return options of the model that fits a checkpoint.
 
     Args:
         state: its tensors, under their names in this project.
@@ -335,9 +326,12 @@ def _model_options(
     # do not: the last version of the authors' program has self_attn_local in both modes.
     is_full = not any(tops.values()) and options.get("doc_mode", named_mode) == "full"
     positions = state.get(_POSITIONS[0])
-    heads = [f"{side}_attention_heads" for side in SIDES]
-    others = {name: options.get(name, preset[name]) for name in heads}
-    others |= {name: options.get(name, default) for name, default in _SAME.items()}
+    others = {}
+    for side in SIDES:
+        heads = f"{side}_attention_heads"
+        others[heads] = options.get(heads, preset[heads])
+    for name, default in _SAME.items():
+        others[name] = options.get(name, default)
     return GTransformerConfig(
         _name="gtransformer",
         encoder_layers=_count(state, "encoder", "fc1"),
@@ -366,7 +360,7 @@ def _model_options(
 
 
 def _count(state: Mapping[str, Tensor], side: str, part: str) -> int:
-    """Number of layers of a side that have a part."""
+    """Return the number of layers of a side that have a part."""
     pattern = re.compile(rf"{side}\.layers\.\d+\.{re.escape(part)}\.weight")
     return sum(pattern.fullmatch(name) is not None for name in state)
 
@@ -377,12 +371,8 @@ def _count(state: Mapping[str, Tensor], side: str, part: str) -> int:
 def _extend_positions(state: dict[str, Tensor], positions: int, path: Path) -> None:
     """Extend the position tables in ``state`` to ``positions`` positions, in place.
 
-    A new position starts as a copy of the one that is a table's size before it, as in Longformer
-    (Beltagy et al. 2020). So what the model has learnt about neighbouring positions still holds,
-    except at the seams, and nothing changes for texts of up to the old size.
-
-    Raises:
-        GtransError: the model of ``path`` has no learned positions, or has enough of them.
+    New positions are copies of the table, as in Longformer (Beltagy et al. 2020): neighbouring
+    positions stay as learnt except at the seams, and texts of up to the old size do not change.
     """
     tables = [name for name in _POSITIONS if name in state]
     if not tables:

@@ -18,10 +18,10 @@ from gtrans.train.run_settings import recorded_provenance
 from gtrans.translating.loading import check_described
 
 Facts = dict[str, Any]
-"""Text, numbers, lists or further facts, by short names; None: not known."""
+"""Text, numbers, lists or further facts, by name; None: unknown."""
 
 _CHECKPOINTS = "checkpoint*.pt"
-# By group, the options of a training that are shown.
+# The options of a training that are shown, by group.
 _SETTINGS = {
     "criterion": "_name label_smoothing",
     "optimizer": "_name adam_betas weight_decay",
@@ -49,13 +49,13 @@ def facts_of(path: Path) -> Facts:
 
 
 def lines_of(facts: Facts) -> list[str]:
-    """The facts as YAML."""
+    """Return the facts as YAML."""
     text: str = yaml.safe_dump(facts, sort_keys=False, allow_unicode=True)
     return text.splitlines()
 
 
 def _known(facts: Facts) -> Facts:
-    """Leave out everything that is unknown or empty."""
+    """Leave out unknown and empty facts."""
     known: Facts = {}
     for name, value in facts.items():
         if isinstance(value, Mapping):
@@ -78,27 +78,31 @@ def checkpoint_facts(path: Path) -> Facts:
     import_plugin()
     check_described(state, path)
     checkpoint.check_fit()
-    model, fingerprint = checkpoint.options("model"), checkpoint.fingerprint
+    model, task = checkpoint.options("model"), checkpoint.options("task")
+    fingerprint = checkpoint.fingerprint
     facts: Facts = {
         "path": str(path),
         "architecture": model.get("arch") or model.get("_name"),
         PUBLISHED: published(state),
         "parameters": checkpoint.parameters,
-        **_fingerprint_facts(fingerprint, checkpoint.options("task")),
+    }
+    if fingerprint is not None:
+        facts |= _fingerprint_facts(fingerprint)
+    elif task.get("source_lang") and task.get("target_lang"):
+        facts["languages"] = f"{task['source_lang']}-{task['target_lang']}"
+    facts |= {
         "average of": state.get(AVERAGE_OF),
         "training": _training(checkpoint),
         "provenance": _provenance(checkpoint),
         "sha256": checkpoint.sha256,
-        "note": "it does not say which data it comes from" if fingerprint is None else None,
     }
+    if fingerprint is None:
+        facts["note"] = "it does not say which data it comes from"
     return _known(facts)
 
 
-def _fingerprint_facts(fingerprint: ModelFingerprint | None, task: Mapping[str, Any]) -> Facts:
-    """Languages, vocabulary, preparation and unit; ``task``: the options of its task."""
-    if fingerprint is None:
-        pair = [task.get("source_lang"), task.get("target_lang")]
-        return {"languages": "-".join(map(str, pair)) if all(pair) else None}
+def _fingerprint_facts(fingerprint: ModelFingerprint) -> Facts:
+    """Return languages, vocabulary, preparation and unit."""
     sizes = [len(fingerprint.source.entries), len(fingerprint.target.entries)]
     options = {}
     for name, value in fingerprint.unit.items():
@@ -116,7 +120,6 @@ def _fingerprint_facts(fingerprint: ModelFingerprint | None, task: Mapping[str, 
 
 
 def _preparation_facts(preparation: Preparation | None) -> Facts | None:
-    """The steps that make tokens of text; None if ``gtrans prepare`` did not make them."""
     if preparation is None:
         return None
     state = preparation.state
@@ -130,7 +133,7 @@ def _preparation_facts(preparation: Preparation | None) -> Facts | None:
 
 
 def _bpe_facts(preparation: Preparation) -> Facts:
-    """The record of BPE, with the number of merges that were learned."""
+    """Return the record of BPE, with the number of learned merges."""
     facts: Facts = dict(preparation.state["bpe"])
     if CODES_FILE in preparation.files:
         lines = preparation.files[CODES_FILE].decode().splitlines()
@@ -139,7 +142,7 @@ def _bpe_facts(preparation: Preparation) -> Facts:
 
 
 def _training(checkpoint: Checkpoint) -> Facts:
-    """How the model was trained; a converted one has options, but nobody trained with them."""
+    """Return settings and progress of the training; a converted model was not trained."""
     if not checkpoint.updates:
         return {"updates": 0 if checkpoint.state.get("optimizer_history") else None}
     extra = checkpoint.state.get("extra_state") or {}
@@ -147,8 +150,9 @@ def _training(checkpoint: Checkpoint) -> Facts:
     for group, names in _SETTINGS.items():
         for name in names.split():
             value = checkpoint.options(group).get(name)
+            label = group if name == "_name" else name
             if value is not False:
-                settings[(group if name == "_name" else name).replace("_", " ")] = value
+                settings[label.replace("_", " ")] = value
     return {
         "updates": checkpoint.updates,
         "epoch": (extra.get("train_iterator") or {}).get("epoch"),
@@ -159,13 +163,14 @@ def _training(checkpoint: Checkpoint) -> Facts:
 
 
 def _provenance(checkpoint: Checkpoint) -> Facts | None:
-    """The training data and the start of the run."""
+    """Return the training data and the start of the run."""
     run = recorded_provenance(checkpoint.state, checkpoint.path)
     if run is None:
         return None
-    starts = run.get("start") or {}
-    return {
+    facts = {
         "training data": checkpoint.options("task").get("data"),
         "digest of the data": run.get("data"),
-        **{flag: f"{start['path']} ({start['digest']})" for flag, start in starts.items()},
     }
+    for flag, start in (run.get("start") or {}).items():
+        facts[flag] = f"{start['path']} ({start['digest']})"
+    return facts

@@ -1,15 +1,11 @@
 """Removal of the subwords that a corpus does not use from a pretrained model.
 
-A corpus of two languages uses about a tenth of mBART's 250,000 subwords. The others cost memory
-for embeddings, gradients, Adam's two moments and logits. Trimming keeps the special tokens, the
-language tokens, the mask, all subwords of the binarised corpus, and the single characters of
-these subwords, so that other text in the same alphabets can be segmented. Kept rows of the
-embeddings are not changed, so the logits of kept subwords are the same; only the softmax is over
-fewer of them.
+A corpus of two languages uses about a tenth of mBART's 250,000 subwords; the others cost memory.
+Trimming keeps all special tokens, all subwords of the binarised corpus, and the single characters
+of these subwords, so that other text in the same alphabets can be segmented. The logits of kept
+subwords stay the same; only the softmax is over fewer of them.
 
-The models of the subwords are not changed. Text that is prepared with the new dictionary is
-segmented without the removed ones, see :class:`gtrans.text.subwords.SentencePiecePipeline` and
-:func:`gtrans.text.subwords.load_bpe`.
+The models of the subwords stay as they are; text is segmented without the removed subwords.
 """
 
 from __future__ import annotations
@@ -61,7 +57,7 @@ class Trimmed(NamedTuple):
 
 
 def is_trimmed(path: Path) -> bool:
-    """Whether ``gtrans trim-vocab`` wrote a file: it lies beside a trimmed checkpoint."""
+    """Return whether ``gtrans trim-vocab`` wrote a file: it lies beside a trimmed checkpoint."""
     checkpoint = path.parent / CHECKPOINT_FILE
     return TRIMMED in Checkpoint.read(checkpoint, in_memory=False).state
 
@@ -74,7 +70,7 @@ def trim(
     Args:
         checkpoint: mBART as fairseq saves it, or a checkpoint of this project.
         data: folder prepared with the model's own subwords.
-        out: folder to write; it is created if necessary.
+        out: folder to write.
         splits: the splits of ``data`` whose subwords are kept.
         force: replace files in ``out`` that this command did not write.
 
@@ -85,9 +81,11 @@ def trim(
     check_output_folder("--out", out, [data, checkpoint.parent])
     state = read_state(data)
     languages = str(state["source_lang"]), str(state["target_lang"])
+    is_sentencepiece = state.get("subwords") == SentencePiecePipeline.name
+    dictionary_files = [DICTIONARY_FILE, *(f"dict.{lang}.txt" for lang in languages)]
     names = [CHECKPOINT_FILE]
-    if state.get("subwords") == SentencePiecePipeline.name:
-        names += [DICTIONARY_FILE, SENTENCEPIECE_FILE, *(f"dict.{lang}.txt" for lang in languages)]
+    if is_sentencepiece:
+        names += [*dictionary_files, SENTENCEPIECE_FILE]
     for name in names:
         check_replaceable("--out", out / name, is_trimmed, force)
     dictionaries = [read_dictionary(str(data), lang) for lang in languages]
@@ -95,19 +93,14 @@ def trim(
     loaded.check_fit()
     fingerprint = _fingerprint(loaded, data, languages, dictionaries)
     langs = split_languages(loaded.options("task").get("langs"))
-    used = []
-    for lang, dictionary in zip(languages, dictionaries, strict=True):
-        used.append(_used(data, languages, lang, splits, dictionary))
-    if dictionaries[0] == dictionaries[1]:
-        used = [used[0] | used[1]] * 2
-    kept = [_kept(dictionary, ids) for dictionary, ids in zip(dictionaries, used, strict=True)]
+    kept = _kept_ids(data, languages, splits, dictionaries)
     before = loaded.parameters
     sizes = [len(dictionary) for dictionary in dictionaries]
     _trim_tables(loaded, data, sizes, kept, len(langs))
     added = (*map(language_token, langs), MASK)
     sides = []
-    for dictionary, numbers in zip(dictionaries, kept, strict=True):
-        words = tuple(dictionary.symbols[number] for number in numbers)
+    for dictionary, ids in zip(dictionaries, kept, strict=True):
+        words = tuple(dictionary.symbols[number] for number in ids)
         sides.append(Vocabulary(words, added))
     trimmed = replace(
         fingerprint,
@@ -123,14 +116,29 @@ def trim(
     if card:
         loaded.state["task_state"][PUBLISHED] = card
     loaded.write(out / CHECKPOINT_FILE)
-    if state.get("subwords") == SentencePiecePipeline.name:
+    if is_sentencepiece:
         subwords = list(sides[0].words[dictionaries[0].nspecial :])
-        for name in (DICTIONARY_FILE, *(f"dict.{lang}.txt" for lang in languages)):
+        for name in dictionary_files:
             write_subwords(subwords, out / name)
         copy_file(data / SentencePiecePipeline.files[0], out / SENTENCEPIECE_FILE)
     if loaded.fingerprint is None:
         say_unknown(checkpoint)
-    return Trimmed((len(dictionaries[1]), len(kept[1])), (before, loaded.parameters))
+    return Trimmed(
+        subwords=(len(dictionaries[1]), len(kept[1])),
+        parameters=(before, loaded.parameters),
+    )
+
+
+def _kept_ids(
+    data: Path, languages: tuple[str, str], splits: Sequence[str], dictionaries: list[Dictionary]
+) -> list[list[int]]:
+    """Return for each side the ids to keep, ascending."""
+    used = []
+    for lang, dictionary in zip(languages, dictionaries, strict=True):
+        used.append(_used(data, languages, lang, splits, dictionary))
+    if dictionaries[0] == dictionaries[1]:
+        used = [used[0] | used[1]] * 2
+    return [_kept(dictionary, ids) for dictionary, ids in zip(dictionaries, used, strict=True)]
 
 
 def _trim_tables(
@@ -144,9 +152,6 @@ def _trim_tables(
         sizes: for each side, the number of entries in its dictionary.
         kept: for each side, the rows of its dictionary to keep.
         langs: number of languages, whose tokens follow the dictionary and are kept.
-
-    Raises:
-        GtransError: a table has another number of rows.
     """
     trimmed: dict[int, Tensor] = {}
     for name in (*TABLES, BIAS):
@@ -171,20 +176,27 @@ def _trim_tables(
 def _fingerprint(
     loaded: Checkpoint, data: Path, languages: tuple[str, str], dictionaries: Sequence[Dictionary]
 ) -> ModelFingerprint:
-    """The fingerprint of a checkpoint, after a comparison with the data folder.
+    """Return the fingerprint of a checkpoint, after a comparison with the data folder.
 
-    fairseq's own mBART has none; then it is the fingerprint of the folder.
-
-    Raises:
-        GtransError: the checkpoint was made with another vocabulary or preparation.
+    fairseq's own mBART has none; then the folder gives it.
     """
-    source, target = (Vocabulary.of(dictionary, len(dictionary)) for dictionary in dictionaries)
-    expected = ModelFingerprint(languages, source, target, Preparation.read(data), {})
+    source, target = dictionaries
+    expected = ModelFingerprint(
+        languages=languages,
+        source=Vocabulary.of(source, len(source)),
+        target=Vocabulary.of(target, len(target)),
+        preparation=Preparation.read(data),
+        unit={},
+    )
     recorded = loaded.fingerprint
     if recorded is None:
         return expected
-    bare = [Vocabulary(side.words) for side in (recorded.source, recorded.target)]
-    differences = replace(recorded, source=bare[0], target=bare[1]).differences(expected)
+    without_added = replace(
+        recorded,
+        source=Vocabulary(recorded.source.words),
+        target=Vocabulary(recorded.target.words),
+    )
+    differences = without_added.differences(expected)
     if differences:
         raise GtransError(
             f"{loaded.path}: it was not made with '{data}', it has other {'; '.join(differences)}; "
@@ -194,7 +206,7 @@ def _fingerprint(
 
 
 def _prepared(prepared: Preparation | None, sides: Sequence[Vocabulary]) -> Preparation | None:
-    """The preparation with other vocabularies."""
+    """Return the preparation with other vocabularies."""
     if prepared is None:
         return None
     lines = ["".join(side.dictionary_lines()).encode() for side in sides]
@@ -204,9 +216,8 @@ def _prepared(prepared: Preparation | None, sides: Sequence[Vocabulary]) -> Prep
     elif state.get("subwords") == MarianPipeline.name:
         names = MarianPipeline.files[2:]
     else:
-        names = tuple(
-            VOCABULARY_FILE.format(state[f"{side}_lang"]) for side in ("source", "target")
-        )
+        languages = state["source_lang"], state["target_lang"]
+        names = tuple(VOCABULARY_FILE.format(lang) for lang in languages)
         state["bpe"] = {**state["bpe"], "trimmed": True}
     files = {**prepared.files, **dict(zip(names, lines, strict=True))}
     return replace(prepared, state=state, files=files)
@@ -215,11 +226,7 @@ def _prepared(prepared: Preparation | None, sides: Sequence[Vocabulary]) -> Prep
 def _used(
     data: Path, pair: tuple[str, str], lang: str, splits: Sequence[str], dictionary: Dictionary
 ) -> set[int]:
-    """The ids that occur in one language of the binarised ``splits``.
-
-    Raises:
-        GtransError: a split is missing or damaged.
-    """
+    """Return the ids that occur in one language of the binarised ``splits``."""
     counts = np.zeros(len(dictionary), np.int64)
     for split in splits:
         path = data / f"{split}.{'-'.join(pair)}.{lang}"
@@ -231,7 +238,7 @@ def _used(
 
 
 def _kept(dictionary: Dictionary, used: set[int]) -> list[int]:
-    """The ids to keep, ascending: special tokens, used subwords, and their characters."""
+    """Return the ids of special tokens, used subwords, and their characters, ascending."""
     specials = set(range(dictionary.nspecial))
     characters = {SPACE}
     for number in used - specials:
