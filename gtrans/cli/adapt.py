@@ -51,7 +51,7 @@ PASSES_ON = "gtrans train"
 _SENTENCE, _CONTINUED, _DOCUMENT = "sentence", "continued", "document"
 _METRIC = "d_bleu"
 _BEST = 3  # checkpoints of an average
-# What a model is by its options, taken from the checkpoint; the dropout may be changed.
+# Options of a model that are taken from the checkpoint; only the dropout may be changed.
 _VALUES = [
     "encoder_layers",
     "decoder_layers",
@@ -96,7 +96,7 @@ _WHICH = {
     _CONTINUED: "the sentence model, continued",
     _DOCUMENT: "the document model",
 }
-# Options behind `--` that would be overwritten or would make another comparison, with the way out.
+# Options behind `--` that are rejected, with the way out.
 _DECIDED = {
     "--unit": "the unit is decided for each model",
     "--save-dir": "checkpoints go to folders in `--out`",
@@ -115,7 +115,7 @@ _DECIDED = {
     "--valid-subset": "`--valid` gives the development set",
     "--train-subset": "`--train` gives the training text",
 }
-# Options of a training that begin as decided ones do.
+# Allowed options that are the beginning of a rejected one.
 _MAY_CHANGE = ["--save-interval", "--validate-interval"]
 _SHORT = {"-a": "--arch", "-s": "--source-lang", "-t": "--target-lang"}
 _FROM_CHECKPOINT = "it is taken from `--path`"
@@ -166,11 +166,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Prepare, train, average, translate, score; each step that is finished is left out.
+    """Prepare, train, average, translate and score; finished steps are skipped.
 
     Raises:
-        GtransError: the model is no sentence model with its preparation, an option behind ``--`` is
-            decided here, or as in these steps.
+        GtransError: the model is no sentence model with its preparation, or an option behind ``--``
+            is decided here; errors of the steps.
         SystemExit: a signal ended a training.
     """
     _check_passed_on(args.passed_on)
@@ -191,7 +191,11 @@ def run(args: argparse.Namespace) -> None:
     part = "the documents that choose" if is_possible else "too small to choose"
     print_lines("", f"Development set, {part}:")
     verdicts = _compared("valid", choosing, models, args)
-    chosen = args.choose or (choose(_SENTENCE, verdicts) if is_possible else _SENTENCE)
+    chosen = _SENTENCE
+    if args.choose:
+        chosen = args.choose
+    elif is_possible:
+        chosen = choose(_SENTENCE, verdicts)
     copy_file(models[chosen], args.out / "best.pt")
     held_out: list[Verdict] = []
     if args.test is not None:
@@ -204,11 +208,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _check_passed_on(words: Sequence[str]) -> None:
-    """Refuse options of ``gtrans train`` that this command decides itself.
-
-    Raises:
-        GtransError: one is among ``words``.
-    """
+    """Raise GtransError for an option of ``gtrans train`` that this command decides itself."""
     decided = dict(_DECIDED)
     for option in (*_VALUES, *_SWITCHES):
         if option != "dropout":
@@ -234,12 +234,10 @@ def _split(args: argparse.Namespace) -> tuple[Path, Path]:
 
     Returns:
         the names of both without the language; twice the same if there are too few to choose.
-
-    Raises:
-        GtransError: a file cannot be read, or the sides do not match.
     """
     languages = args.source_lang, args.target_lang
-    source, target = (resolve(args.valid, lang) for lang in languages)
+    source = resolve(args.valid, args.source_lang)
+    target = resolve(args.valid, args.target_lang)
     documents: list[list[tuple[str, str]]] = [[]]
     for pair in Sides(source, target).read():
         if pair is not None:
@@ -308,24 +306,28 @@ def conclusion(
     Args:
         chosen: the name of the model.
         verdicts: the comparisons.
-        is_possible: whether there were documents to choose by; otherwise the comparisons are on
-            the documents that stopped the trainings, which say little.
+        is_possible: whether there were documents to choose by; otherwise the comparisons are on the
+            documents that stopped the trainings.
         is_given: whether the user chose the model.
     """
     name = _WHICH[chosen] + (" itself" if chosen == _SENTENCE else "")
     reason = " (--choose)" if is_given else ""
     if is_possible:
         return f"{name}{reason}; {'; '.join(map(finding, verdicts))}"
-    changes = [f"{it.system} {in_digits(it.difference, 2, '+')} d-BLEU" for it in verdicts]
+    changes = ", ".join(map(_change, verdicts))
     return (
-        f"{name}{reason}; undecided, too few documents to choose by; {', '.join(changes)} on those "
-        "that stopped the training"
+        f"{name}{reason}; undecided, too few documents to choose by; {changes} on those that "
+        "stopped the training"
     )
+
+
+def _change(verdict: Verdict) -> str:
+    return f"{verdict.system} {in_digits(verdict.difference, 2, '+')} d-BLEU"
 
 
 def finding(verdict: Verdict) -> str:
     """Say how a trained model compares with the sentence model."""
-    words = f"{verdict.system} {in_digits(verdict.difference, 2, '+')} d-BLEU"
+    words = _change(verdict)
     if verdict.interval is not None:
         words += f" ({change_interval(verdict.interval, 2)})"
     if not verdict.is_possible:
@@ -334,7 +336,7 @@ def finding(verdict: Verdict) -> str:
 
 
 def _options_of(path: Path, languages: tuple[str, str]) -> list[str]:
-    """The options of ``gtrans train`` that describe the sentence model in a checkpoint.
+    """Return the options of ``gtrans train`` that describe the sentence model in a checkpoint.
 
     Raises:
         GtransError: it holds another model or languages, or stores no subwords.
@@ -364,9 +366,11 @@ def _options_of(path: Path, languages: tuple[str, str]) -> list[str]:
             f"--target-lang {target}`."
         )
     values = {option: model.get(option) for option in _VALUES}
-    values |= {"sentence_marks": model.get("sentence_marks"), "langs": task.get("langs")}
+    values["sentence_marks"] = model.get("sentence_marks")
+    values["langs"] = task.get("langs")
     layers = min(int(model["encoder_layers"]), int(model["decoder_layers"]), 2)
-    values |= {f"{part}_global_layers": layers for part in ("encoder", "decoder", "cross")}
+    for part in ("encoder", "decoder", "cross"):
+        values[f"{part}_global_layers"] = layers
     words: list[str] = []
     for option, value in values.items():
         if value is not None:
@@ -379,7 +383,7 @@ def _flag(option: str) -> str:
 
 
 def _averaged(folder: Path, target: Path) -> Path:
-    """The mean of the best checkpoints of a finished training, unless it is there already."""
+    """Average the best checkpoints of a finished training, unless this is done."""
     from gtrans.conversion.checkpoint import AVERAGE_OF, Checkpoint, average_checkpoints
 
     paths = sorted(folder.glob(f"checkpoint.best_{_METRIC}_*.pt"))
@@ -397,14 +401,13 @@ def _compared(
     """Translate a text with all models, print the table, and compare both trained ones.
 
     Args:
-        name: with which the files of translations and scores begin.
+        name: beginning of the names of translations and scores.
         prefix: the text, without its language.
         models: the files of all models, the sentence model first.
         args: the options of the command.
     """
-    source, reference = (
-        str(resolve(str(prefix), lang)) for lang in (args.source_lang, args.target_lang)
-    )
+    source = str(resolve(str(prefix), args.source_lang))
+    reference = str(resolve(str(prefix), args.target_lang))
     outputs = {}
     for system, path in models.items():
         outputs[system] = str(args.out / f"{name}.{system}.{args.target_lang}")
@@ -424,5 +427,4 @@ def _compared(
 
 
 def _command(*words: object) -> None:
-    """Run a command of ``gtrans`` in this process."""
     dispatch(list(map(str, words)))

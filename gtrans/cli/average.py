@@ -61,14 +61,11 @@ def run(args: argparse.Namespace) -> None:
         last_checkpoints,
     )
 
-    count = args.last_epochs if args.last_epochs is not None else args.last_updates
     paths: list[Path] = args.inputs
-    if count is not None:
-        flag = "--last-updates" if args.last_epochs is None else "--last-epochs"
-        if len(paths) > 1:
-            raise GtransError(f"`{flag}` takes one folder, but {len(paths)} paths are given.")
-        names = BY_UPDATE if args.last_epochs is None else BY_EPOCH
-        paths = last_checkpoints(paths[0], count, names)
+    if args.last_epochs is not None:
+        paths = last_checkpoints(_only(paths, "--last-epochs"), args.last_epochs, BY_EPOCH)
+    elif args.last_updates is not None:
+        paths = last_checkpoints(_only(paths, "--last-updates"), args.last_updates, BY_UPDATE)
     else:
         _refuse_folders(paths)
     if args.output is None:
@@ -78,8 +75,13 @@ def run(args: argparse.Namespace) -> None:
     print_lines(*map(str, paths), summary)
 
 
+def _only(folders: Sequence[Path], flag: str) -> Path:
+    if len(folders) > 1:
+        raise GtransError(f"`{flag}` takes one folder, but {len(folders)} paths are given.")
+    return folders[0]
+
+
 def _refuse_folders(paths: Sequence[Path]) -> None:
-    """Raises GtransError for a folder among files."""
     for path in paths:
         if path.is_dir():
             raise GtransError(

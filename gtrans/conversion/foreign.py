@@ -104,8 +104,8 @@ def convert(
         the lines of a report.
 
     Raises:
-        GtransError: the checkpoint is unreadable, of another program or has parts that gtrans lacks,
-            the dictionaries have another size, or ``target`` cannot be written.
+        GtransError: the checkpoint is unreadable, of another program, has parts that gtrans lacks,
+            or the dictionaries have another size; ``target`` cannot be written.
     """
     inputs = list(path.iterdir()) if path.is_dir() else [path]
     if data is not None:
