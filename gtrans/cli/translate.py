@@ -62,8 +62,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     files.add_argument(
         "--format",
-        choices=list(formats().SUFFIXES),
-        help="format of all files (default: by the ends of their names)",
+        type=_format,
+        metavar="NAME",
+        help="format of all files, such as markdown (default: by the ends of their names; an unknown "
+        "NAME lists all)",
     )
     files.add_argument(
         "--split-sentences",
@@ -119,6 +121,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="options of the models instead of those in the checkpoints, as in fairseq-generate: "
         "\"{'use_groups': '3:6'}\" of a fusion model translates by these decoder groups",
     )
+
+
+def _format(name: str) -> str:
+    # Only here the formats are looked up: plain text needs none of them.
+    names = list(formats().SUFFIXES)
+    if name not in names:
+        choices = ", ".join(map(repr, names))
+        raise argparse.ArgumentTypeError(f"invalid choice: '{name}' (choose from {choices})")
+    return name
 
 
 def _workers(text: str) -> int:
