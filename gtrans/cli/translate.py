@@ -64,8 +64,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--format",
         type=_format,
         metavar="NAME",
-        help="format of all files, such as markdown (default: by the ends of their names; an unknown "
-        "NAME lists all)",
+        help="format of all files, such as markdown; an unknown name lists all (default: by the "
+        "ends of their names)",
     )
     files.add_argument(
         "--split-sentences",
