@@ -1,8 +1,7 @@
 """Log-probabilities of given translations (force decoding).
 
-A document is read in the rows of the unit that its model was trained with. Translations of one
-source stand next to each other in a batch: the model encodes their source and a common prefix once,
-and projects only the states whose words are scored.
+Translations of one source stand next to each other in a batch: the model encodes their source and a
+common prefix once, and projects only the states whose words are scored.
 """
 
 from __future__ import annotations
@@ -91,10 +90,9 @@ def score_tokens(
 
     Args:
         models: one model or an ensemble; they are put into evaluation mode.
-        task: the :class:`~gtrans.tasks.document_translation.DocumentTranslationTask` of the models.
+        task: their :class:`~gtrans.tasks.document_translation.DocumentTranslationTask`.
         documents: source and target sentences of each document.
-        first: for each document the number of the first sentence to score (default: 0); sentences
-            before it are context.
+        first: the first sentence to score in each document (default: 0), after its context.
         plain: the source sentences as plain text, for models with BERT.
         whole: read a document as a whole; False: cut it by ``max_doc_tokens``, as in training.
         max_tokens: most tokens of a batch on its longer side, with padding.
@@ -103,8 +101,8 @@ def score_tokens(
         rows: a pool of an earlier call, whose encoded sentences are used again.
 
     Returns:
-        for each sentence from ``first`` on ``(tokens, 1)`` natural logarithms in double precision;
-        with ``rivals`` ``(tokens, 3)``: also the logarithm and the id of the rival.
+        for each sentence ``(tokens, 1)`` natural logarithms in double precision; with ``rivals``
+        ``(tokens, 3)``: also the logarithm and the id of the rival.
 
     Raises:
         GtransError: a sentence holds a literal special token.
@@ -589,10 +587,9 @@ def score_items(
     The sum begins at the first sentence in which the candidates of an item differ.
 
     Args:
-        models, task: see :func:`score_tokens`.
         pipelines: of source and target.
         items: items in plain text (:meth:`Item.as_text`).
-        options: ``whole``, ``max_tokens`` and ``progress`` of :func:`score_tokens`.
+        models, task, options: see :func:`score_tokens`.
     """
     # The same context sentences occur in many candidates, and tokenising is slow.
     encode_source, encode_target = cache(pipelines[0].encode), cache(pipelines[1].encode)
@@ -615,9 +612,8 @@ def with_cue_places(
 ) -> list[Item]:
     """Return the items grouped by the place of their cue, where documents are cut into chunks.
 
-    An item whose cue has a known distance gets the group ``cue``: in the chunk of the last
-    sentence, in the context of this chunk, or before it; and ``cue at distance``, which also says
-    the distance.
+    Items with a known distance of the cue get the group ``cue``: in the chunk of the last sentence,
+    in its context, or before it; and ``cue at distance``.
 
     Args:
         task, whole: see :func:`score_tokens`.

@@ -99,9 +99,7 @@ def best_of(documents: Sequence[Translations]) -> list[list[str]]:
 
 @dataclass
 class LinesOfText:
-    """A text whose output has a line for each of its lines.
-
-    A :class:`Translation` uses it as it uses a :class:`gtrans.text.document_file.DocumentFile`.
+    """A text whose output has a line for each of its lines; see also ``DocumentFile``.
 
     Attributes:
         path: the file, for messages.
@@ -602,8 +600,7 @@ def translate_stream(translator: Translator, options: DecodingOptions) -> None:
     closes it. The output has the lines of :class:`TextToTranslate`.
 
     Raises:
-        GtransError: a line that is not UTF-8 or too long, or input of another format. What was
-            finished by then is written.
+        GtransError: a line that is not UTF-8 or too long, or input of another format.
     """
     has_boundaries = not options.nbest and not options.search.free
     for part in _parts_of_stream():
