@@ -131,6 +131,7 @@ class TestSet(Reader):
 
     __test__ = False  # it is no test of pytest's
     title = "a test set in SGM or XML"
+    beginning = "<"
 
     @classmethod
     def recognises(cls, head: Head) -> bool:

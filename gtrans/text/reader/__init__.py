@@ -80,7 +80,7 @@ def _reader(name: str, first: Sequence[tuple[int, str]], *more: Any) -> Reader:
     if head.first.startswith("<"):  # as published test sets do
         add_lab_texts()
     for kind in Reader.kinds:
-        if kind.recognises(head):
+        if kind.is_possible(head) and kind.recognises(head):
             return kind(name, head, *more)
     raise AssertionError("plain text takes all that no other format does")
 

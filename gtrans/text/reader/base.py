@@ -147,6 +147,8 @@ class Reader(Iterable[Document]):
     Attributes:
         kinds: all formats, the last defined one first.
         title: name of the format in messages.
+        beginning: regular expression of the first line; other files are not looked at.
+        suffixes: ends of names of files that are looked at, whatever the first line is.
         has_ids: whether documents have ids.
         path: the file, for messages.
         role: the use of the text.
@@ -156,6 +158,8 @@ class Reader(Iterable[Document]):
 
     kinds: ClassVar[list[type[Reader]]] = []
     title: ClassVar[str]
+    beginning: ClassVar[str] = ""
+    suffixes: ClassVar[tuple[str, ...]] = ()
     has_ids: ClassVar[bool] = True
 
     def __init_subclass__(cls) -> None:
@@ -173,6 +177,11 @@ class Reader(Iterable[Document]):
         self.lines = lines
         self.references: list[str] = []
         self.column = ""
+
+    @classmethod
+    def is_possible(cls, head: Head) -> bool:
+        """Return whether the first line, or the name of the file, may be of this format."""
+        return head.suffix in cls.suffixes or re.match(cls.beginning, head.first) is not None
 
     def wrong(self, line: int, what: str) -> GtransError:
         """Return the error for a line of the file."""

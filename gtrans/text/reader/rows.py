@@ -83,6 +83,8 @@ class RowReader(Reader):
     """
 
     title = "JSON lines or a table"
+    beginning = r'\{\s*"|[^\t]*\t'
+    suffixes = (".jsonl", ".ndjson")
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -113,7 +115,7 @@ class RowReader(Reader):
         has_ids |= "id" in names and not names.isdisjoint(_WHOLE_TEXT)
         if len(names) > 1 and has_ids:
             return True
-        if head.lines and head.suffix in (".jsonl", ".ndjson"):
+        if head.lines and head.suffix in cls.suffixes:
             number = head.numbered[0][0]
             raise GtransError(f"{head.path}:{number}: no JSON object; give one per line")
         return False
