@@ -96,7 +96,8 @@ def load_models(
     task: Any = None
     models: list[Any] = []
     for path in paths:
-        ModelFingerprint.of_state(states[path].get("task_state"), path)  # raises if it is damaged
+        if stored is None or path != paths[0]:
+            ModelFingerprint.of_state(states[path].get("task_state"), path)  # raises if damaged
         _check(states[path], path, data)
         with _misfits(path, overrides):
             if stored is not None and task is None:
