@@ -62,7 +62,6 @@ from gtrans.version import __version__
 
 if TYPE_CHECKING:
     from gtrans.text.document_file import DocumentFile
-    from gtrans.translating.translator import Translator
 
 # Options that a translation does not depend on, or that the record has in another way.
 _NOT_RECORDED = {"paths", "data", "cpu", "workers", "force", "selection"}
@@ -225,7 +224,7 @@ class Translation:
 
     def __init__(
         self,
-        translator: Translator,
+        translator: Any,
         source: LinesOfText | DocumentFile,
         output: str = STANDARD_STREAM,
         options: DecodingOptions | None = None,
@@ -405,7 +404,7 @@ def _copy_symbols(source: str, alternatives: list[Alternative]) -> None:
 # ---- what a command translates -------------------------------------------------------------------
 
 
-def with_direction(selection: TextSelection, translator: Translator) -> TextSelection:
+def with_direction(selection: TextSelection, translator: Any) -> TextSelection:
     """Return the selection with the direction of the model, if it has none."""
     cfg = translator.task.cfg
     return replace(
@@ -454,7 +453,7 @@ class TextToTranslate:
             notice_running_text(path, lines)
         return cls(path, output, lines, reader)
 
-    def read(self, translator: Translator, options: DecodingOptions) -> Translation:
+    def read(self, translator: Any, options: DecodingOptions) -> Translation:
         """Encode the text."""
         if self.lines is not None:
             text = LinesOfText.of_lines(self.path, self.lines)
@@ -482,7 +481,7 @@ class FileToTranslate(NamedTuple):
     target: Path
     split_sentences: bool | None
 
-    def read(self, translator: Translator, options: DecodingOptions) -> Translation:
+    def read(self, translator: Any, options: DecodingOptions) -> Translation:
         """Encode the file, and make the folder of its translation.
 
         Raises:
@@ -593,7 +592,7 @@ def _check_targets(files: Sequence[FileToTranslate], options: DecodingOptions) -
 # ---- streams -------------------------------------------------------------------------------------
 
 
-def translate_stream(translator: Translator, options: DecodingOptions) -> None:
+def translate_stream(translator: Any, options: DecodingOptions) -> None:
     """Translate the standard input to the standard output.
 
     A document is translated and written as soon as an empty line, ``<d>`` or the end of the input
@@ -647,9 +646,7 @@ def _check_first(document: StreamedDocument, lines: Sequence[tuple[int, str]]) -
         notice_running_text("standard input", document.sentences)
 
 
-def _lines_of(
-    document: StreamedDocument, translator: Translator, options: DecodingOptions
-) -> list[str]:
+def _lines_of(document: StreamedDocument, translator: Any, options: DecodingOptions) -> list[str]:
     sentences = document.sentences
     translations = translator.alternatives([sentences], document.places)
     if not options.nbest:
