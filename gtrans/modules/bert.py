@@ -249,7 +249,8 @@ class FrozenBert:
             attention_mask=nn.utils.rnn.pad_sequence(real, True).to(device),
             token_type_ids=nn.utils.rnn.pad_sequence(types, True).to(device),
         )
-        return states.last_hidden_state.half().cpu()
+        halves: Tensor = states.last_hidden_state.half().cpu()
+        return halves
 
 
 # The share of the mean variance that whitening adds to every variance, to keep noise small.
