@@ -1,11 +1,8 @@
 """Files: writing, locking, comparing, and JSON.
 
-A file is written under a hidden name in its folder, flushed to the disk, and renamed, so its name
-always stands for a complete file. Meanwhile ``.NAME.lock`` (``.gtrans.lock`` in a folder) is
-locked, and a second writer is rejected. The next writer removes what a killed process left.
-
-The target of a symbolic link is replaced, never a file that is being read. A device such as
-``/dev/stdout`` gets the complete bytes.
+A file is written under a hidden name, flushed to the disk, and renamed, so its name always stands
+for a complete file. Meanwhile ``.NAME.lock`` (``.gtrans.lock`` in a folder) is locked. The next
+writer removes what a killed process left.
 """
 
 from __future__ import annotations
@@ -104,11 +101,7 @@ def _no_number(name: str) -> Any:
 
 
 def read_object(path: Path, way_out: str = "") -> dict[str, Any]:
-    """Return the JSON object of a file; arguments and errors as in :func:`parse_json`.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-    """
+    """Return the JSON object of a file; see :func:`parse_json`."""
     try:
         value = parse_json(path.read_bytes(), str(path), way_out)
     except FileNotFoundError:
@@ -124,12 +117,7 @@ def read_object(path: Path, way_out: str = "") -> dict[str, Any]:
 
 
 def unwritable(what: StrPath, error: OSError) -> GtransError:
-    """Return the error for a file that cannot be written.
-
-    Args:
-        what: the file, or flag and file.
-        error: the reason.
-    """
+    """Return the error for a file that cannot be written; ``what``: the file, or flag and file."""
     reason = _REASONS.get(error.errno or 0) or os.strerror(error.errno or 0)
     return GtransError(
         f"{os.fspath(what)}: cannot be written ({reason}); name another file, or make room."
@@ -140,14 +128,12 @@ def unwritable(what: StrPath, error: OSError) -> GtransError:
 def replacing(*paths: Path, inputs: Iterable[StrPath] = ()) -> Iterator[list[Path]]:
     """Yield temporary names of files that are written together.
 
-    At the end each replaces its path in ``paths``; after an exception the old files are unchanged.
+    At the end each replaces its path in ``paths`` (the target of a link); after an exception the
+    old files are unchanged. Devices get the complete bytes.
 
     Args:
         paths: the files to write.
         inputs: files that are being read, which must not be among ``paths``.
-
-    Raises:
-        GtransError: a file cannot be written, is being written, or is one of ``inputs``.
     """
     input_paths = [Path(name) for name in inputs]
     targets = [_target(path, str(path), input_paths) for path in paths]
@@ -227,15 +213,13 @@ def check_output_folder(flag: str, path: StrPath, inputs: Iterable[StrPath] = ()
 def check_replaceable(
     flag: str, path: StrPath, is_own: Callable[[Path], bool], force: bool = False
 ) -> None:
-    """Raise GtransError for a file that this program did not write.
-
-    Empty files, devices and FIFOs may always be replaced.
+    """Raise GtransError for a file that this program did not write; empty ones do not count.
 
     Args:
         flag: the option that names it.
         path: the file or folder to write.
         is_own: whether this program wrote it; see :func:`begins_with`.
-        force: whether ``--force`` was given, which replaces everything.
+        force: whether ``--force`` was given.
     """
     place = Path(path)
     if force or not is_file(place) or not place.exists():
@@ -278,11 +262,7 @@ def is_file(path: StrPath) -> bool:
 def locked(path: StrPath) -> Iterator[None]:
     """Keep other processes and threads from writing a file or into a folder.
 
-    The thread that holds the lock may lock it again. The lock ends with the process, and child
-    processes do not inherit it.
-
-    Args:
-        path: a file, or a folder that exists.
+    The thread that holds the lock may lock it again. It ends with the process.
 
     Raises:
         GtransError: another process or thread holds it, or it cannot be locked.
@@ -312,7 +292,6 @@ def locked(path: StrPath) -> Iterator[None]:
 
 
 def _target(path: Path, what: str, inputs: list[Path]) -> Path:
-    """Return the file behind all links; reject a file that cannot be written or is an input."""
     _refuse_inputs(path, what, inputs, "file")
     if not is_file(path):
         return path
@@ -340,7 +319,7 @@ def _refuse_inputs(path: Path, what: str, inputs: Iterable[Path], kind: str) -> 
 
 
 def _same(left: Path, other: Path) -> bool:
-    """Return whether two names lead to one file; a terminal may be read and written."""
+    """Return whether two names lead to one file; a terminal does not count."""
     try:
         return left.samefile(other) and not left.is_char_device()
     except OSError:  # there is none yet
@@ -348,7 +327,7 @@ def _same(left: Path, other: Path) -> bool:
 
 
 def _temporary(target: Path, inputs: list[Path], stack: ExitStack) -> Path:
-    """Return a new name beside the target; for a device, in the system's temporary folder."""
+    """Return a new name beside the target; for a device, in a temporary folder."""
     if not is_file(target):
         return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gtrans-")), "output")
     digits = "[0-9a-f]" * 8
@@ -374,14 +353,14 @@ def _deliver(temporary: Path, target: Path) -> None:
 
 
 def _check_access(path: Path) -> None:
-    """Raise OSError if ``path``, a file or folder that exists, cannot be written."""
+    """Raise OSError for a file or folder that cannot be written."""
     if not os.access(path, os.W_OK):
         read_only = os.statvfs(path).f_flag & os.ST_RDONLY
         raise OSError(errno.EROFS if read_only else errno.EACCES, "")
 
 
 def _concerns(error: OSError, files: tuple[Path, ...]) -> bool:
-    """Return whether an error is about writing one of ``files``; an error without a name is."""
+    """Return whether an error is about writing one of ``files``."""
     named = False
     for name in (error.filename, error.filename2):  # an error of a copy names both files
         if isinstance(name, str | bytes):

@@ -39,28 +39,24 @@ class AMPOptimizer(FairseqAMPOptimizer):
         )
 
     def autocast(self) -> AbstractContextManager[Any]:
-        """Return the context of a forward pass on CPUs; on CUDA fairseq enters its own."""
+        """Return the context of a forward pass on CPUs; fairseq enters CUDA's."""
         if self.scaler.is_enabled():
             return nullcontext()
         # Several batches of an update are read in this context, each with a graph of its own.
         return torch.autocast("cpu", torch.bfloat16, cache_enabled=False)
 
     def backward(self, loss: Tensor) -> None:
-        """Compute the gradients of the scaled loss, in the types of the forward pass."""
+        """Compute the gradients of the scaled loss."""
         with torch.autocast("cpu", enabled=False):
             super().backward(loss)
 
     def step(self) -> None:
-        """Update the parameters unless a gradient is not finite, then adjust the scale."""
+        """Update the parameters if all gradients are finite, then adjust the scale."""
         self.scaler.step(self.optimizer)
         self.scaler.update()
 
     def clip_grad_norm(self, max_norm: float, aggregate_norm_fn: Any = None) -> Tensor:
-        """Unscale and clip the gradients; return their norm.
-
-        Raises:
-            FloatingPointError: the norm is not finite, and there is no scale to reduce.
-        """
+        """Unscale and clip the gradients; return their norm."""
         if self.scaler.is_enabled():
             norm: Tensor = super().clip_grad_norm(max_norm, aggregate_norm_fn)
             return norm

@@ -13,8 +13,7 @@ from torch import Tensor
 def fuse(adam: FairseqAdam) -> None:
     """Let torch's fused AdamW make the steps of ``adam`` if all parameters are fp32 on a GPU.
 
-    They differ in ``eps`` alone, which fairseq adds before it corrects the bias of the second
-    moment, so that it weighs more in the first updates.
+    Only ``eps`` differs: fairseq adds it before it corrects the bias of the second moment.
     """
     groups: list[dict[str, Any]] = adam.param_groups
     parameters: list[Tensor] = []
@@ -34,8 +33,7 @@ class FusedAdamConfig(FairseqAdamConfig):
 class FusedAdam(FairseqAdam):
     """fairseq's Adam; on a GPU its steps are fused (:func:`fuse`).
 
-    fairseq's own step takes 20 ms for a base-size model under ``--bf16``, half of an update of
-    16,384 words; this one less than 1 ms.
+    A step of a base-size model under ``--bf16`` takes less than 1 ms instead of 20.
     """
 
     def __init__(

@@ -126,17 +126,14 @@ class TwoRateAdam(FusedAdam):
         return float(group["lr"] / group["lr_scale"])
 
     def set_lr(self, lr: float) -> None:
-        """Set the rate of new parameters; pretrained parameters get a multiple of it."""
+        """Set the rate of new parameters."""
         for group in self.param_groups:
             group["lr"] = lr * group["lr_scale"]
 
     def load_state_dict(
         self, state_dict: dict[str, Any], optimizer_overrides: dict[str, Any] | None = None
     ) -> None:
-        """Resume without the file that the run started from.
-
-        The rates come from this run's options, the groups from the checkpoint.
-        """
+        """Resume with this run's rates and the checkpoint's groups."""
         saved = [group.get("numbers", []) for group in state_dict["param_groups"]]
         own: dict[int, Any] = {}
         for group in self.param_groups:

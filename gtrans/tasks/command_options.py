@@ -44,7 +44,7 @@ _RECORD = Path(".hydra", "hydra.yaml")
 
 
 def training_of(cfg: Any) -> Any | None:
-    """Return all options of the training that ``cfg`` belongs to; None if it is no training."""
+    """Return all options of the training that ``cfg`` belongs to, or None."""
     root: Any = cfg._get_parent() if isinstance(cfg, DictConfig) else None
     return root if root is not None and trains(root) else None
 
@@ -55,12 +55,7 @@ def trains(root: Any) -> bool:
 
 
 def check_command(root: Any) -> None:
-    """Check all options of a command before a file is read.
-
-    Raises:
-        GtransError: options of generation are not supported, or options of a training contradict
-            each other or the machine.
-    """
+    """Raise GtransError for options of a command that contradict each other or the machine."""
     if not trains(root):
         if root.get("generation") is not None:
             refuse_unsupported(root.generation)
@@ -80,7 +75,6 @@ def check_command(root: Any) -> None:
 
 
 def _check_start(task: dict[str, Any], optimizer: str, common: Any) -> None:
-    """Reject options of a start from another model that would have no effect."""
     if not task.get("init_from"):
         for name in _OF_A_START:
             if task.get(name):
@@ -148,7 +142,7 @@ def _check_validation(task: dict[str, Any], root: Any) -> None:
 
 
 def started_in(root: Any) -> Path | None:
-    """Return the folder in which the user started hydra; None without hydra."""
+    """Return the folder in which hydra was started, or None."""
     if HydraConfig.initialized():
         return Path(HydraConfig.get().runtime.cwd)
     # fairseq leaves this entry to the processes that it starts.
@@ -159,10 +153,10 @@ def started_in(root: Any) -> Path | None:
 
 
 def resolve_paths(task: Any, root: Any) -> None:
-    """Make relative paths absolute, seen from the folder in which the user started hydra.
+    """Make relative paths absolute, seen from the folder in which hydra was started.
 
     Args:
-        task: options of the task, which fairseq has copied from ``root``.
+        task: options of the task, a copy of those in ``root``.
         root: all options of the command.
     """
     folder = started_in(root)

@@ -26,11 +26,7 @@ def data_folders(cfg: Any) -> list[str]:
 
 
 def languages_of(cfg: Any, folder: str) -> tuple[str, str]:
-    """Return source and target language, from ``cfg`` or from the files in ``folder``.
-
-    Raises:
-        GtransError: the folder has no binarised corpus, or one of other languages.
-    """
+    """Return source and target language, from ``cfg`` or the file names in ``folder``."""
     if cfg.source_lang and cfg.target_lang:
         return str(cfg.source_lang), str(cfg.target_lang)
     source, target = data_utils.infer_language_pair(folder)
@@ -60,11 +56,7 @@ def has_side(folder: str, split: str, pair: str, lang: str | None) -> bool:
 
 
 def split_pair(folder: str, split: str, source_lang: str | None, target_lang: str | None) -> str:
-    """Return the language pair in the file names of a split, in either order.
-
-    Raises:
-        GtransError: there is no such split.
-    """
+    """Return the language pair in the file names of a split, in either order."""
     for pair in (f"{source_lang}-{target_lang}", f"{target_lang}-{source_lang}"):
         if has_side(folder, split, pair, source_lang):
             return pair
@@ -79,7 +71,7 @@ def split_pair(folder: str, split: str, source_lang: str | None, target_lang: st
 def training_words(
     cfg: Any, entries: Sequence[str], end: int, left_out: Collection[int], kind: str = ""
 ) -> Words:
-    """Return the words of the source of the training text, for ``--context-kind random``.
+    """Return the words of the training text, for ``--context-kind random``.
 
     Args:
         cfg: options of the task.
@@ -87,9 +79,6 @@ def training_words(
         end: id of the end of a sentence.
         left_out: ids of entries that are not text.
         kind: ``.bert`` for BERT's subwords, else empty.
-
-    Raises:
-        GtransError: the data folder has no training text, or it is damaged.
     """
     source = str(cfg.source_lang)
     try:

@@ -80,9 +80,9 @@ class DocumentTranslationTask(FairseqTask):
     Attributes:
         parts: parts of training and validation, in the order in which they see a batch.
         bert: the part that reads a BERT, or None.
-        plans_runs: whether the task plans the run in its folder; ``gtrans train`` does it itself.
+        plans_runs: whether the task plans its run; ``gtrans train`` does it itself.
         published: see :func:`gtrans.checkpoints.fingerprint.published`.
-        reported: splits whose units longer than ``--max-tokens`` have been reported.
+        reported: splits with units longer than ``--max-tokens``, after the warning.
     """
 
     cfg: DocumentTranslationConfig
@@ -113,11 +113,7 @@ class DocumentTranslationTask(FairseqTask):
 
     @classmethod
     def setup_task(cls, cfg: Any, **kwargs: Any) -> "DocumentTranslationTask":
-        """Read the dictionaries.
-
-        Raises:
-            GtransError: options are out of range or not supported, or there is no data.
-        """
+        """Read the dictionaries, after checks of all options."""
         root: Any = cfg._get_parent() if isinstance(cfg, DictConfig) else None
         check_options(cfg)
         # The options in a checkpoint are those of its training, which is over.
@@ -136,11 +132,11 @@ class DocumentTranslationTask(FairseqTask):
 
     @classmethod
     def of_checkpoint(cls, cfg: Any, fingerprint: ModelFingerprint) -> "DocumentTranslationTask":
-        """Return a task without data folder, with vocabularies and preparation of a checkpoint.
+        """Return a task without data folder.
 
         Args:
             cfg: options of the task, which get the checkpoint's languages.
-            fingerprint: the fingerprint in the checkpoint.
+            fingerprint: vocabularies and preparation in the checkpoint.
         """
         with open_dict(cfg):
             cfg.data = None
@@ -183,11 +179,7 @@ class DocumentTranslationTask(FairseqTask):
         return Preparation.read(self.data_folder) if self.cfg.data else None
 
     def pipeline(self, lang: str) -> TextPipeline:
-        """Return the text pipeline of a language.
-
-        Raises:
-            GtransError: there is none, or it is damaged.
-        """
+        """Return the text pipeline of a language."""
         if lang not in self._pipelines:
             if self.preparation is None:
                 read_state(self.data_folder)  # raises, and says what is missing
@@ -220,7 +212,7 @@ class DocumentTranslationTask(FairseqTask):
 
     @property
     def fingerprint(self) -> ModelFingerprint:
-        """The fingerprint of the model, fixed when the model is built."""
+        """The fingerprint of the model, fixed when it is built."""
         known = self._fingerprint or self._stored
         if known is not None:
             return known
@@ -242,7 +234,6 @@ class DocumentTranslationTask(FairseqTask):
         self.published = published({"task_state": state_dict})
 
     def _check_recorded(self) -> None:
-        """Reject a checkpoint whose vocabulary or preparation differs from the task's."""
         state, self._recorded = self._recorded, None
         if state is None:
             return
@@ -261,11 +252,7 @@ class DocumentTranslationTask(FairseqTask):
         _check_together([f"other {part}" for part in recorded.differences(self._first)])
 
     def _adopt(self, cfg: Any) -> None:
-        """Take over the unit in the model options ``cfg`` of a checkpoint.
-
-        Raises:
-            GtransError: its languages are others, or its unit differs from the first model's.
-        """
+        """Take over the unit in the model options of a checkpoint."""
         trained = "-".join(str(cfg.get(name)) for name in _LANGUAGES)
         here = "-".join(str(self.cfg.get(name)) for name in _LANGUAGES)
         if cfg.get("source_lang") and trained != here:
@@ -291,11 +278,7 @@ class DocumentTranslationTask(FairseqTask):
     def load_dataset(
         self, split: str, combine: bool = False, task_cfg: Any = None, epoch: int = 1, **_: Any
     ) -> None:
-        """Load ``split`` in units.
-
-        Raises:
-            GtransError: files are missing, or the text does not fit the task.
-        """
+        """Load ``split`` in units."""
         if combine:
             _check_whole(data_folders(self.cfg), split)
         sides = (self._source, self._words[0]), (self._target, self._words[1])
@@ -319,8 +302,7 @@ class DocumentTranslationTask(FairseqTask):
         """Build the model; one of a checkpoint keeps the unit of its training.
 
         Raises:
-            GtransError: the model cannot read the unit or the corpus, or a checkpoint does not fit
-                the data folder.
+            GtransError: the model or the checkpoint does not fit the data folder.
         """
         model_type = model_class(cfg)
         if from_checkpoint:
@@ -350,7 +332,6 @@ class DocumentTranslationTask(FairseqTask):
         return model
 
     def _make_parts(self, model: Any, from_checkpoint: bool) -> list[TaskPart]:
-        """Return the parts in the order in which they see a batch."""
         parts: list[TaskPart] = []
         if self.cfg.word_dropout and not from_checkpoint:
             special_ids = self.frame.special_ids
@@ -364,7 +345,7 @@ class DocumentTranslationTask(FairseqTask):
         return parts
 
     def build_criterion(self, cfg: Any, from_checkpoint: bool = False) -> Any:
-        """As in fairseq; reject a criterion that does not fit the model's decoder."""
+        """As in fairseq; reject one that does not fit the decoder."""
         criterion = super().build_criterion(cfg, from_checkpoint)
         if self._model is not None and isinstance(criterion, ChunkedCrossEntropy):
             used = self._model.decoder.groups
@@ -470,9 +451,8 @@ class DocumentTranslationTask(FairseqTask):
     ) -> Step:
         """As in fairseq, on the batch that the parts return.
 
-        The batches in ``sample["parts"]`` are read one by one; losses are sums over tokens, so
-        their gradients add up. Only the last one exchanges gradients, because processes may have
-        different numbers of batches.
+        Batches in ``sample["parts"]`` are read one by one: losses are sums, so gradients add up.
+        Only the last exchanges gradients with other processes, which may have more or fewer.
         """
         parts: list[Sample] = sample.get("parts") or [sample]
         loss: Any = 0
@@ -515,20 +495,17 @@ class DocumentTranslationTask(FairseqTask):
     # ---------------------------------------------------- input and decoding
 
     def complete_input(self, net_input: Mapping[str, Any]) -> dict[str, Any]:
-        """Return ``net_input`` with BERT's output in place of its subwords."""
+        """Return ``net_input`` with BERT's output for its subwords."""
         return dict(net_input) if self.bert is None else self.bert.complete(net_input)
 
     def source_encoder(self) -> Any:
-        """Return an object whose ``encode`` turns a plain sentence into tokens of the source."""
+        """Return an object whose ``encode`` turns a plain sentence into tokens."""
         if self.bert is not None and self.bert.use == BERT_SUBWORDS:
             return self.bert
         return self.pipeline(str(self.cfg.source_lang))
 
     def bert_subwords(self, sentences: Sequence[str]) -> list[Tensor] | None:
-        """Return BERT's subwords of plain sentences, ``(subwords + 1,)`` each with ``[SEP]``.
-
-        None if the model does not read them beside the source.
-        """
+        """Return ``(subwords + 1,)`` of each sentence; None if the model does not read them."""
         if self.bert is None or self.bert.use == BERT_SUBWORDS:
             return None
         return self.bert.subwords.encode(sentences)
@@ -536,10 +513,7 @@ class DocumentTranslationTask(FairseqTask):
     def get_interactive_tokens_and_lengths(
         self, lines: list[str], encode_fn: Any
     ) -> tuple[list[list[NumberedSentence]], list[int]]:
-        """Return the documents that ``lines`` complete, and their lengths.
-
-        A document ends with an empty line or the end of the input.
-        """
+        """Return the documents that ``lines`` complete, and their lengths."""
         if self.bert is not None:
             raise GtransError(
                 "fairseq-interactive reads prepared text, but this model needs plain text for "
@@ -577,17 +551,14 @@ class DocumentTranslationTask(FairseqTask):
         prefix_tokens: Tensor | None = None,
         constraints: Tensor | None = None,
     ) -> list[list[dict[str, Any]]]:
-        """Return the hypotheses of every sentence.
-
-        A batch of ``fairseq-interactive``, without ``id``, is one document.
-        """
+        """Return the hypotheses of every sentence."""
         if "id" not in sample:
             return generator.document(sample["net_input"]["src_tokens"])
         return generator.batch(sample)
 
 
 def _check_whole(folders: Sequence[str], split: str) -> None:
-    """Reject a split in several parts, which fairseq would join."""
+    """Reject a split in parts, which fairseq would join."""
     for folder in folders:
         if any(Path(folder).glob(f"{split}1.*.idx")):
             raise GtransError(
@@ -597,7 +568,6 @@ def _check_whole(folders: Sequence[str], split: str) -> None:
 
 
 def _check_together(differences: Sequence[str]) -> None:
-    """Reject a checkpoint that differs from the first one of an ensemble."""
     if differences:
         raise GtransError(
             f"the checkpoint does not fit the first of `--path`: {'; '.join(differences)}; give "

@@ -26,9 +26,9 @@ class LineBuffer:
         self._open: list[tuple[int, str]] = []
 
     def add(self, lines: list[str]) -> list[list[tuple[int, str]]]:
-        """Add lines; return the documents that they complete, as (line number, line).
+        """Add lines; return complete documents as (line number, line).
 
-        Numbers count from the first of ``lines``: earlier lines have negative ones.
+        Numbers count from the first of ``lines``.
         """
         complete = []
         added = [*lines, ""] if self.flush else lines
@@ -79,7 +79,7 @@ def lines_of(root: Any) -> LineBuffer:
     """Return the buffer of ``fairseq-interactive``.
 
     fairseq does not report the end of the input, so a file is read as one buffer; at a terminal
-    the last document ends with an empty line. ``root``: all options of the command.
+    an empty line ends the last document.
     """
     if root.get("interactive") is None or not root.common_eval.path:
         return LineBuffer(flush=False)

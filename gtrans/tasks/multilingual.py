@@ -1,7 +1,6 @@
-"""fairseq's multilingual task with a sampling temperature that rises from epoch to epoch.
+"""fairseq's multilingual task with a rising sampling temperature, as GTRANS trains on OPUS-100.
 
-GTRANS trains on OPUS-100 in this way: at temperature 1 languages are drawn in proportion to
-their sentences, at 5 almost equally often.
+At temperature 1 languages are drawn in proportion to their sentences, at 5 almost equally.
 """
 
 from __future__ import annotations
@@ -96,7 +95,7 @@ class LinearTemperatureTask(TranslationMultiSimpleEpochTask):
         super().load_dataset(split, epoch, **named)
 
     def create_batch_sampler_func(self, *arguments: Any, **named: Any) -> Callable[..., Any]:
-        """Return what forms the batches of an epoch; training data are drawn for that epoch."""
+        """Return what forms the batches of an epoch."""
         batches = super().create_batch_sampler_func(*arguments, **named)
 
         def sampler(dataset: Any, epoch: int | None) -> Any:

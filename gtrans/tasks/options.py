@@ -176,11 +176,7 @@ class DocumentTranslationConfig(UnitConfig, SampleConfig, ValidationConfig, Fair
 
 
 def mix_weights(cfg: Any) -> list[float]:
-    """Return how often each folder is read in an epoch (``--mix``).
-
-    Raises:
-        GtransError: not one weight above 0 for each of several folders.
-    """
+    """Return how often each folder is read in an epoch (``--mix``)."""
     folders, words = data_folders(cfg), str(cfg.mix).split(os.pathsep)
     if len(words) != len(folders) or len(folders) < 2:
         raise GtransError(
@@ -239,15 +235,12 @@ def stream_options(cfg: Any) -> StreamOptions:
 
 
 def adopt_unit(cfg: Any, model: type[DocumentModel], options: Mapping[str, Any]) -> None:
-    """Set the unit's open options to the values that ``model`` is made for.
+    """Set open options of the unit to the values that ``model`` is made for.
 
     Args:
         cfg: options of the task.
         model: the class of the model.
         options: options of the model, with its architecture as ``_name``.
-
-    Raises:
-        GtransError: the model cannot read such units.
     """
     inputs = model.inputs
     for name, possible in (("unit", inputs.units), ("context_sides", inputs.context_sides)):
@@ -280,11 +273,7 @@ def adopt_unit(cfg: Any, model: type[DocumentModel], options: Mapping[str, Any])
 
 
 def model_class(cfg: Any) -> type[DocumentModel]:
-    """Return the class of the model that ``cfg`` names.
-
-    Raises:
-        GtransError: there is no such model, or it is fairseq's own.
-    """
+    """Return the class of the model that ``cfg`` names; raise GtransError for others."""
     # fairseq's older models have their options in a namespace.
     name = str(getattr(cfg, "_name", None) or getattr(cfg, "arch", None))
     registered = ARCH_MODEL_REGISTRY.get(name)

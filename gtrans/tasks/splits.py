@@ -34,12 +34,7 @@ logger = logging.getLogger(__name__)
 
 
 def training_files(cfg: Any, bert: Optional[BertPart]) -> list[Path]:
-    """Return the files that a task reads in training, folder by folder.
-
-    Args:
-        cfg: options of the task.
-        bert: the part that reads a BERT, or None.
-    """
+    """Return the files that a task reads in training; ``bert``: its part for a BERT."""
     source, target = str(cfg.source_lang), str(cfg.target_lang)
     sides = [target, source if bert is None or bert.use != BERT_SUBWORDS else f"{source}.bert"]
     if bert is not None and bert.use != BERT_SUBWORDS:
@@ -61,10 +56,10 @@ class Part:
     """The lines of a split in one folder.
 
     Attributes:
-        name: of it in messages.
-        source, target, bert_subwords: indexed datasets of its lines; the last two may be missing.
+        name: for messages.
+        source, target, bert_subwords: indexed datasets; the last two may be missing.
         unit: how documents are cut.
-        selection: which of them are read.
+        selection: the part that is read.
     """
 
     name: str
@@ -76,29 +71,21 @@ class Part:
 
     @cached_property
     def units(self) -> Units:
-        """Its units."""
+        """The units."""
         target = None if self.target is None else self.target.sizes
         return document_units(self.source.sizes, target, self.unit, self.name, self.selection)
 
     @property
     def sentences(self) -> int:
-        """How many it has."""
+        """The number of sentences."""
         return int((self.source.sizes > 1).sum())
 
 
 def mixed(parts: Sequence[Part], weights: Sequence[float], seed: int, epoch: int) -> Units:
     """Return the units of an epoch that reads each folder as often as its weight says.
 
-    A weight of 2.5 reads all units twice and half of them again, drawn anew in every epoch by
-    seed, epoch and number of the folder. Fractions of a unit are right on average over epochs.
-
-    Args:
-        weights: of each folder.
-        seed: of the run.
-        epoch: number of the epoch.
-
-    Raises:
-        GtransError: an epoch could be empty.
+    A weight of 2.5 reads all units twice and half of them again, drawn anew in every epoch.
+    Fractions of a unit are right on average over epochs.
     """
     _check_weights(parts, weights)
     lines = sentences = 0
@@ -125,7 +112,7 @@ def _check_weights(parts: Sequence[Part], weights: Sequence[float]) -> None:
 
 
 def _draw(units: int, weight: float, generator: np.random.Generator) -> Any:
-    """Return numbers of units: each as often as ``weight`` says, fractions by chance."""
+    """Return numbers of units, each as often as ``weight`` says."""
     times = int(weight)
     share = (weight - times) * units
     count = int(share) + int(generator.random() < share % 1)
@@ -140,7 +127,7 @@ class SplitReader:
 
     Attributes:
         cfg: options of the task.
-        dictionaries: of source and target, each with the number of entries that a corpus may use.
+        dictionaries: of both sides, each with the number of entries that a corpus may use.
         bert: the part that reads a BERT, or None.
     """
 
@@ -158,9 +145,6 @@ class SplitReader:
             examples: how units become rows.
             longest: most tokens of a unit that the model can read, on both sides.
             epoch: number of the next epoch.
-
-        Raises:
-            GtransError: files are missing or do not fit each other, the unit or the model.
         """
         training = split == self.cfg.train_subset
         folders = data_folders(self.cfg)
@@ -180,7 +164,6 @@ class SplitReader:
         return dataset
 
     def _weights(self, unit: Unit) -> list[float]:
-        """Return the weights of ``--mix``; empty without it."""
         mix = self.cfg.mix
         if mix is None:
             return []
@@ -237,7 +220,7 @@ class SplitReader:
         return part
 
     def _source_lines(self, path: str) -> tuple[Any, Any | None]:
-        """Return the source, and BERT's subwords if the model reads them beside it."""
+        """Return the source, and BERT's subwords beside it or None."""
         dictionary = self.dictionaries[0]
         if self.bert is None:
             return self._lines(path, dictionary), None
@@ -268,7 +251,6 @@ def _check_named_once(folders: Sequence[str]) -> None:
 
 
 def _joined(lines: Sequence[Any]) -> Any:
-    """Concatenate the lines of several folders; None if they have none."""
     if len(lines) == 1 or lines[0] is None:
         return lines[0]
     return ConcatDataset(lines)
@@ -282,11 +264,7 @@ class SourceContexts:
     source: Dictionary
 
     def text(self, bert: Optional[BertPart]) -> Optional[ContextText]:
-        """Return the replacement that ``--context-kind`` asks for, or None.
-
-        Raises:
-            GtransError: random words without training text, or unknown words in the fixed sentence.
-        """
+        """Return the replacement that ``--context-kind`` asks for, or None."""
         kind = str(self.cfg.context_kind)
         if kind == "fixed":
             return ContextText(self._fixed())
@@ -297,7 +275,7 @@ class SourceContexts:
         return ContextText(words=words, seed=int(self.cfg.seed))
 
     def _fixed(self) -> Tensor:
-        """``(words + 1,)`` the sentence of ``--context-sentence``."""
+        """``(words + 1,)`` the fixed sentence."""
         text = str(self.cfg.context_sentence)
         for word in text.split():
             if self.source.index(word) == self.source.unk():

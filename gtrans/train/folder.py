@@ -134,11 +134,7 @@ def _updates_if_complete(path: Path) -> int | None:
 
 
 def updates_of(state: Mapping[str, Any]) -> int:
-    """Return the number of updates that a run had made.
-
-    Raises:
-        UnreadableCheckpoint: the checkpoint is not of a training run.
-    """
+    """Return the number of updates that a run had made."""
     try:
         int(state["extra_state"]["train_iterator"]["epoch"])
         dict(state["cfg"])

@@ -29,7 +29,7 @@ _PORTS = range(10000, 60000)
 
 
 class Launched(NamedTuple):
-    """The place of this process among those of its launcher.
+    """This process among all of its launcher.
 
     Attributes:
         by: the launcher.

@@ -122,7 +122,7 @@ class Training:
         return batches
 
     def _start(self) -> tuple[str | None, list[str]]:
-        """Return the checkpoint to restore, and what is not restored from it."""
+        """Return the checkpoint to restore and the parts that are not restored."""
         cfg = self.cfg.checkpoint
         reset = [name for name in RESETS if cfg[f"reset_{name}"]]
         if self.plan.resume is not None:
@@ -242,7 +242,7 @@ class Training:
         return loss
 
     def _end(self, waited: int) -> str | None:
-        """Return why the training ends now, or None; ``waited``: see :func:`end_of_run`."""
+        """Return why the training ends now, or None."""
         updates = self.trainer.get_num_updates()
         seconds = self.trainer.cumulative_training_time()
         return end_of_run(self.cfg, updates, epochs=0, seconds=seconds, waited=waited)
@@ -255,7 +255,6 @@ class Training:
         return bool(self.trainer.get_num_updates() >= self.cfg.dataset.validate_after_updates)
 
     def _saves(self, end_of_epoch: bool, ends: bool) -> bool:
-        """Return whether a checkpoint is due."""
         cfg = self.cfg.checkpoint
         if ends:
             return True
@@ -264,7 +263,6 @@ class Training:
         return self._falls_on(cfg.save_interval_updates) and self._may_validate()
 
     def _validates(self, end_of_epoch: bool, ends: bool, saves: bool) -> bool:
-        """Return whether a validation is due."""
         cfg = self.cfg.dataset
         if cfg.disable_validation or not self._may_validate():
             return False
@@ -399,10 +397,7 @@ def _averages(name: str) -> dict[str, Any]:
 
 
 def _end_loading() -> None:
-    """Wait for the thread in which fairseq loads the next batches.
-
-    A thread that runs torch's code while Python exits would end the process by SIGABRT.
-    """
+    """Wait for the thread that loads batches, which could end Python by SIGABRT."""
     end = time.monotonic() + _LONGEST
     for thread in threading.enumerate():
         if not isinstance(thread, BackgroundConsumer):

@@ -71,8 +71,8 @@ def plan_run(root: Any, task: Any, model: Any) -> RunPlan:
 
     Args:
         root: all options of the training.
-        task: a task of fairseq or of this project, whose state stores the provenance.
-        model: the model that was built.
+        task: a task of fairseq or of this project; its state gets the provenance.
+        model: the model.
 
     Raises:
         GtransError: the folder holds another or an incomplete run, or is in use.
@@ -149,10 +149,7 @@ def end_of_run(root: Any, updates: int, epochs: int, seconds: float, waited: int
 
 
 def _plan(root: Any, task: Any, model: Any) -> RunPlan:
-    """Return the plan of the first process; with ``--restart``, move old checkpoints away.
-
-    Everything is checked before anything is moved.
-    """
+    """Return the plan of the first process; everything is checked before anything is moved."""
     cfg = root.checkpoint
     folder = RunFolder(Path(cfg.save_dir))
     if not cfg.no_save:
@@ -286,7 +283,7 @@ def _fingerprint(root: Any, task: Any) -> ModelFingerprint:
 
 
 def _check_same_model(fingerprint: ModelFingerprint, flag: str, path: str) -> None:
-    """Reject a checkpoint of another vocabulary, whose parameters would be copied row by row."""
+    """Reject a checkpoint of another vocabulary, whose parameters are copied row by row."""
     state = read_checkpoint(path, in_memory=False)
     check_values(state["model"], f"{flag} {path}")
     recorded = ModelFingerprint.of_checkpoint(state, path)

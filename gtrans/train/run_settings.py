@@ -123,7 +123,7 @@ def settings_of(options: Mapping[str, Any], presets: Mapping[str, Any]) -> dict[
 
 
 def _batches_of_updates(options: Mapping[str, Any]) -> list[int]:
-    """Return the batches of an update in each epoch, on all devices; the last one stays."""
+    """Return the batches of an update in each epoch, on all devices."""
     workers = int(group_of(options, "distributed_training").get("distributed_world_size", 1))
     frequencies = group_of(options, "optimization").get("update_freq", [1])
     batches = [workers * int(frequency) for frequency in frequencies]
@@ -193,7 +193,7 @@ def provenance_of(
     start: Mapping[str, str],
     recorded: Provenance | None,
 ) -> Provenance:
-    """Return the provenance of a run; reads every file once.
+    """Return the provenance of a run.
 
     Args:
         root: all options of the training.
@@ -201,7 +201,7 @@ def provenance_of(
         entries: the entries of both dictionaries.
         data: the training files.
         start: by flag, the files from which the model starts.
-        recorded: the provenance of the run in the folder; its start may have been deleted.
+        recorded: the provenance in the folder; the files of its start may have been deleted.
     """
     files = []
     for path in data:

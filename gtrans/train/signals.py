@@ -132,5 +132,5 @@ def end_if_signalled(what: str) -> None:
 
 
 def write_line(message: str) -> None:
-    """Write a line to stderr; safe in a signal handler."""
+    """Write a line to stderr, also in a signal handler."""
     os.write(2, f"gtrans: {message}\n".encode())

@@ -56,7 +56,7 @@ class RunTrainer(Trainer):
 
     @property
     def signal_code(self) -> int:
-        """The codes of all processes at the last update, added; waits for the GPU."""
+        """The sum of all codes at the last update; waits for the GPU."""
         if self.data_parallel_world_size == 1:
             return self._signals.code
         return int(self._sum)
@@ -116,12 +116,7 @@ class RunTrainer(Trainer):
         )
 
     def restore(self, path: str, reset: Collection[str]) -> dict[str, Any]:
-        """Resume from a checkpoint and return its ``extra_state``.
-
-        Args:
-            path: the file, which the first process reads.
-            reset: see :meth:`RunState.restore`.
-        """
+        """Resume from a checkpoint without the parts in ``reset``; return its ``extra_state``."""
         # Both are built here, so that their errors are not taken for the checkpoint's.
         _ = self.model
         own = type(self.optimizer).__name__
@@ -161,7 +156,7 @@ class RunState:
     Random numbers need no state: every update seeds them by its own number.
 
     Attributes:
-        best: the best score of a checkpoint; None before the first.
+        best: the best score of a checkpoint, or None.
         early_stop: the ``best`` validation, and ``num_runs``, the validations since then.
     """
 
@@ -229,8 +224,8 @@ class RunState:
         """Resume from ``extra_state``, after fairseq has restored its own entries.
 
         Args:
-            extra: the ``extra_state``; its position becomes that of this number of processes.
-            reset: what is left out: ``optimizer``, ``lr_scheduler``, ``meters``, ``dataloader``.
+            extra: the ``extra_state``; its position becomes one in batches of these processes.
+            reset: parts left out: ``optimizer``, ``lr_scheduler``, ``meters``, ``dataloader``.
         """
         trainer = self.trainer
         position = extra["train_iterator"]

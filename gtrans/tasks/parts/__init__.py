@@ -16,7 +16,6 @@ class Batch:
 
     Attributes:
         sample: fairseq's batch.
-        model: the model.
         phase: ``train`` or ``valid``.
         update: number of the update.
         dummy: fairseq's placeholder for a missing batch, which must not count.
@@ -35,7 +34,7 @@ class Batch:
 
 
 class TaskPart:
-    """A part of a task overrides the methods that it needs."""
+    """A part of a task, called at named moments."""
 
     def loaded(self, split: str, dataset: Any) -> None:
         """Called after a split was loaded."""
@@ -61,4 +60,4 @@ class TaskPart:
         return {}
 
     def resume(self, state: dict[Any, Any], device: torch.device) -> None:
-        """Called before the first epoch of a resumed run, with the states of all processes."""
+        """Called before the first epoch of a resumed run, with all processes' states."""

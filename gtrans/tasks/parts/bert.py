@@ -1,8 +1,4 @@
-"""BERT in a task: the output of a frozen BERT with every batch, or its subwords as the source.
-
-:meth:`~gtrans.models.base.model.DocumentModel.bert_use` names the way. The task owns a frozen
-BERT and caches its output on disk.
-"""
+"""BERT in a task: the output of a frozen BERT, cached on disk, or its subwords as the source."""
 
 from __future__ import annotations
 
@@ -75,7 +71,7 @@ class BertPart(TaskPart):
         }
 
     def check(self, cfg: Any) -> None:
-        """Raise GtransError if the model with options ``cfg`` was trained with another BERT."""
+        """Raise GtransError for a model that was trained with another BERT."""
         for name, here in self.traits.items():
             trained = cfg.get(name)
             if trained not in (None, here):
@@ -138,9 +134,9 @@ class BertPart(TaskPart):
         return training_words(self._cfg, self.subwords.entries, SEP, no_text, ".bert")
 
     def complete(self, net_input: Mapping[str, Any]) -> dict[str, Any]:
-        """Return ``net_input`` with BERT's output in place of ``bert_subwords (batch, subwords)``.
+        """Return ``net_input`` with BERT's output in place of ``bert_subwords (batch, subwords)``:
 
-        This is ``context_states (context tokens, width)`` and ``context_lengths (batch,)``.
+        ``context_states (context tokens, width)`` and ``context_lengths (batch,)``.
         """
         completed = dict(net_input)
         if "bert_subwords" not in completed:
@@ -155,7 +151,6 @@ class BertPart(TaskPart):
         return completed
 
     def _features(self, rows: list[Tensor], device: torch.device) -> list[Tensor]:
-        """Return BERT's output on each row, cached or computed."""
         cache = self._cache
         keys = [cache.key(row) for row in rows]
         cached = cache.get(keys)
@@ -174,11 +169,7 @@ class BertPart(TaskPart):
         return found
 
     def begin_epoch(self, epoch: int, model: Any, dataset: Any) -> None:
-        """Measure the whitening of a new model in one process, or check a resumed one's.
-
-        Raises:
-            GtransError: the whitening was measured with another BERT.
-        """
+        """Measure the whitening of a new model once for all processes, or check a resumed one's."""
         self.flush()
         whitening = model.bert_whitening
         if whitening is None:
@@ -209,12 +200,12 @@ class BertPart(TaskPart):
         self.flush()
 
     def before_checkpoint(self) -> dict[Any, Any]:
-        """Write the cache, so that a resumed run reads the same output."""
+        """Write the cache for a resumed run."""
         self.flush()
         return {}
 
     def before_batch(self, batch: Batch) -> Batch:
-        """Return the batch with BERT's output in place of its subwords."""
+        """Return the batch with BERT's output."""
         completed = self.complete(batch.sample["net_input"])
         return replace(batch, sample={**batch.sample, "net_input": completed})
 

@@ -1,7 +1,7 @@
-"""Validation by translations of the validation documents (``--eval-bleu``).
+"""Validation by translations (``--eval-bleu``).
 
-Documents are translated as by ``gtrans translate``, in the same batches, and scored as by
-``gtrans score``: the same parameters get the same scores.
+Documents are translated and scored as by ``gtrans translate`` and ``gtrans score``: the same
+parameters get the same scores.
 """
 
 from __future__ import annotations
@@ -40,11 +40,7 @@ _MAX_TOKENS = "max_tokens"  # the flag of `gtrans translate` besides those of th
 
 
 def how_to_translate(arguments: str) -> DecodingOptions:
-    """Return the options in ``--eval-bleu-args``, with the defaults of ``gtrans translate``.
-
-    Raises:
-        GtransError: not JSON, not options of the search, or out of range.
-    """
+    """Return the options in ``--eval-bleu-args``; raise GtransError for others."""
     try:
         given = {name.replace("-", "_"): value for name, value in json.loads(arguments).items()}
     except (ValueError, AttributeError):
@@ -65,10 +61,7 @@ def how_to_translate(arguments: str) -> DecodingOptions:
 
 
 def _reference(cfg: Any, split: str) -> Path | None:
-    """Return the plain reference of a validation set; None if it is not translated.
-
-    ``--eval-bleu-reference`` belongs to the first set.
-    """
+    """Return the plain reference of a validation set; None if it is not translated."""
     subsets = str(cfg.valid_subset).split(",")
     if cfg.eval_bleu_reference:
         return Path(str(cfg.eval_bleu_reference)) if split == subsets[0] else None
@@ -85,10 +78,7 @@ def _reference(cfg: Any, split: str) -> Path | None:
 
 
 class EvalBleu(TaskPart):
-    """Logs the scores of translated validation documents.
-
-    With several processes each translates some of the batches, and all know all scores.
-    """
+    """Logs the scores of translated validation documents, which all processes share."""
 
     def __init__(self, task: Any, model: Any) -> None:
         self._task = task
@@ -101,7 +91,7 @@ class EvalBleu(TaskPart):
         self._due = ""
 
     def loaded(self, split: str, dataset: Any) -> None:
-        """Read the reference of a validation set, and check its number of sentences."""
+        """Read the reference of a validation set."""
         cfg = self._task.cfg
         path = _reference(cfg, split)
         if path is None:
@@ -154,7 +144,6 @@ class EvalBleu(TaskPart):
         return {key: measurement.score("") for key, measurement in measurements.items()}
 
     def _translate(self, dataset: Any, count: int) -> list[list[str]]:
-        """Return the translated sentences of the first ``count`` documents."""
         if self._translator is None:  # the model is on its device only now
             options = self._options
             self._translator = Translator(
@@ -176,7 +165,7 @@ class EvalBleu(TaskPart):
         return translations
 
     def _decode(self, translator: Translator, examples: list[Example]) -> list[list[str]]:
-        """Return the translations of each row, from all processes together."""
+        """Return the translations of each row, from all processes."""
         processes, rank = 1, 0
         if torch.distributed.is_available() and torch.distributed.is_initialized():
             processes = torch.distributed.get_world_size()

@@ -20,10 +20,9 @@ logger = logging.getLogger(__name__)
 class MemoryInFlight:
     """Memories of documents between two of their windows.
 
-    A memory is stored under its document and the next step, so the order of calls does not
-    matter: a repeated batch gets the same memory, a failed one stores nothing. A missing memory
-    is computed by reading the document up to that step. A memory that is not finite, after an
-    overflow of half precision, is replaced by a new one.
+    A memory is stored under its document and the next step: a repeated batch gets the same one, a
+    failed one stores nothing. A missing memory is computed by reading the document up to that step;
+    one that overflowed in half precision is replaced by a new one.
     """
 
     def __init__(self) -> None:
@@ -41,7 +40,7 @@ class MemoryInFlight:
         self._restored.clear()
 
     def latest(self) -> dict[int, tuple[int, Tensor]]:
-        """Return the next step and the memory before it, of documents that are not at their end."""
+        """Return the next step and the memory before it, of unfinished documents."""
         memories = {}
         for document, by_position in self._kept.items():
             position = max(by_position)
@@ -51,11 +50,11 @@ class MemoryInFlight:
         return memories
 
     def restore(self, latest: Mapping[int, tuple[int, Tensor]]) -> None:
-        """Continue with the result of :meth:`latest` in any process of a run."""
+        """Continue with the result of :meth:`latest`."""
         self._restored = _by_position(latest)
 
     def flow(self, model: Any, dataset: StreamDataset, runs: list[StreamRun]) -> MemoryFlow:
-        """Return the memories with which a window of these runs begins."""
+        """Return the memories with which a window begins."""
         flow = MemoryFlow.of([self._entering(model, dataset, run) for run in runs])
         if flow.entering is None or flow.fresh is None:
             return flow
@@ -67,7 +66,7 @@ class MemoryInFlight:
         return replace(flow, fresh=flow.fresh | not_finite)
 
     def count_not_finite(self) -> int:
-        """Return how many memories were not finite since the last call."""
+        """Return the number of overflows since the last call."""
         count = self._not_finite
         self._not_finite = None
         return 0 if count is None else int(count)
@@ -96,9 +95,9 @@ class MemoryInFlight:
     def keep(
         self, flow: MemoryFlow, dataset: StreamDataset, runs: list[StreamRun], update: int
     ) -> None:
-        """Store the memories at the end of a window.
+        """Store the memories at the end of a window; older ones stay until the next update.
 
-        Those at its beginning stay until the next update, because fairseq may repeat the update.
+        fairseq may repeat the whole update.
         """
         if update != self._update:
             self._update = update
@@ -118,7 +117,7 @@ def _by_position(latest: Mapping[int, tuple[int, Tensor]]) -> dict[int, dict[int
 
 
 class Streams(TaskPart):
-    """Begins each window of a document with the memory at the end of the window before."""
+    """Begins each window of a document with the memory at the end of the last."""
 
     def __init__(self, cfg: Any) -> None:
         self._cfg = cfg
@@ -127,7 +126,7 @@ class Streams(TaskPart):
         self._resumed: dict[int, tuple[int, Tensor]] = {}
 
     def before_checkpoint(self) -> dict[Any, Any]:
-        """Return the memories of training; each process has documents of its own."""
+        """Return the memories of training."""
         self._report()
         latest = self._in_flight["train"].latest()
         state = {}
@@ -142,7 +141,7 @@ class Streams(TaskPart):
             self._resumed[document] = next_step, memory.to(device)
 
     def begin_epoch(self, epoch: int, model: Any, dataset: Any) -> None:
-        """Forget all memories but a checkpoint's: every document begins anew."""
+        """Forget all memories but a checkpoint's."""
         self._report()
         self._training_set = dataset
         for in_flight in self._in_flight.values():
@@ -151,14 +150,14 @@ class Streams(TaskPart):
         self._resumed = {}
 
     def begin_batches(self, dataset: Any, workers: int, epoch: int) -> None:
-        """Arrange streams for the numbers of workers and of batches in an update."""
+        """Arrange streams for this many workers and batches in an update."""
         if isinstance(dataset, StreamDataset):
             frequencies = list(self._cfg.update_freq)
             frequency = frequencies[min(epoch, len(frequencies)) - 1]
             dataset.arrange(workers, int(frequency))
 
     def before_batch(self, batch: Batch) -> Batch:
-        """Return the batch with the memory with which it begins."""
+        """Return the batch with its memory."""
         runs = self._runs(batch)
         if not runs:
             return batch
@@ -167,14 +166,14 @@ class Streams(TaskPart):
         return batch.with_input(memory=memory)
 
     def after_batch(self, batch: Batch) -> None:
-        """Store the memory with which the batch ends."""
+        """Store the memory."""
         runs = self._runs(batch)
         if runs:
             flow = batch.sample["net_input"]["memory"]
             self._in_flight[batch.phase].keep(flow, self._training_set, runs, batch.update)
 
     def begin_validation(self) -> None:
-        """Report memories that were not finite."""
+        """Report overflows."""
         self._report()
 
     def _report(self) -> None:

@@ -56,16 +56,14 @@ class WordDropout(TaskPart):
 def word_dropout(
     tokens: Tensor, ratio: float, mask: int, keep: Sequence[int], key: Sequence[int]
 ) -> Tensor:
-    """Replace random words by ``mask``; return a new tensor.
-
-    The words depend on ``key`` alone, so they are the same on every device and after resuming.
+    """Return ``tokens`` with random words replaced by ``mask``.
 
     Args:
         tokens: ids of any shape.
         ratio: probability of replacing a word.
         mask: id of the mask.
         keep: ids that are never replaced (special tokens, padding).
-        key: seed of the random numbers.
+        key: seed; the same key replaces the same words on every device.
     """
     generator = torch.Generator()
     generator.manual_seed(zlib.crc32(repr(tuple(key)).encode()))
