@@ -33,16 +33,21 @@ NEEDS = ENGINE
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of ``gtrans prepare``."""
-    groups = {name: parser.add_argument_group(name) for name in ("corpus", "text", "run")}
-    subwords = groups["text"].add_mutually_exclusive_group()
+    corpus = parser.add_argument_group("corpus")
+    text = parser.add_argument_group("text")
+    groups = {
+        "corpus": corpus,
+        "text": text,
+        "subwords": text.add_mutually_exclusive_group(),
+        "run": parser.add_argument_group("run"),
+    }
     for option in fields(PreparationOptions):
         if option.name == "selection":
-            add_selection(groups["corpus"], ("source", "reference"), direction=False)
+            add_selection(corpus, ("source", "reference"), direction=False)
             continue
-        more = {name: value for name, value in option.metadata.items() if name != "group"}
-        flag = f"--{option.name.replace('_', '-')}"
-        group = groups.get(option.metadata["group"], subwords)
-        group.add_argument(flag, **more)
+        settings = dict(option.metadata)
+        group = groups[settings.pop("group")]
+        group.add_argument(f"--{option.name.replace('_', '-')}", **settings)
 
 
 def run(args: argparse.Namespace) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from gtrans.data.context_text import ContextText
 from gtrans.data.frame import Frame
@@ -39,9 +40,9 @@ class ExampleBuilder:
 
     Attributes:
         frame: the special tokens of sentences.
-        unit: how documents are cut.
-        context: needed for ``context_kind`` ``fixed`` and ``random``.
-        bert_subwords: how rows of BERT's subwords are made, if a model needs them.
+        unit: the sentences of a row.
+        context: replaces the context if it is not the true one.
+        bert_subwords: settings of the rows of BERT's subwords, if a model needs them.
     """
 
     frame: Frame
@@ -132,35 +133,32 @@ class ExampleBuilder:
         target ``prev_output_tokens (batch, target length)``, all padded on the right. The
         task replaces ``bert_subwords (batch, subwords)`` by BERT's output before a model sees it.
         """
-        frame = self.frame
-
-        def padded(name: str) -> Tensor:
-            return frame.pad_rows([example[name] for example in examples])
-
-        source = padded("source")
-        lengths = source.ne(frame.pad).sum(1)
+        source = self._padded(examples, "source")
+        lengths = source.ne(self.frame.pad).sum(1)
         net_input: dict[str, Tensor] = {"src_tokens": source, "src_lengths": lengths}
         if self.unit.has_context:
-            net_input["current_sentence"] = torch.tensor(
-                [example["current_sentence"] for example in examples]
-            )
+            current = [example["current_sentence"] for example in examples]
+            net_input["current_sentence"] = torch.tensor(current)
         if self.unit.has_chunks:
-            net_input["chunks"] = torch.nn.utils.rnn.pad_sequence(
-                [example["chunks"] for example in examples], batch_first=True
-            )
+            chunks = [example["chunks"] for example in examples]
+            net_input["chunks"] = pad_sequence(chunks, batch_first=True)
         if self.bert_subwords is not None:
-            net_input["bert_subwords"] = padded("bert_subwords")
+            net_input["bert_subwords"] = self._padded(examples, "bert_subwords")
         target = None
         if "target" in examples[0]:
-            target = padded("target")
-            net_input["prev_output_tokens"] = padded("prev_output_tokens")
+            target = self._padded(examples, "target")
+            net_input["prev_output_tokens"] = self._padded(examples, "prev_output_tokens")
         counted = source if target is None else target
         return {
             "nsentences": sum(example["predicted_sentences"] for example in examples),
-            "ntokens": int(counted.ne(frame.pad).sum()),
+            "ntokens": int(counted.ne(self.frame.pad).sum()),
             "net_input": net_input,
             "target": target,
         }
+
+    def _padded(self, examples: Sequence[Example], name: str) -> Tensor:
+        """Return ``(batch, longest)`` the rows ``name`` of all examples."""
+        return self.frame.pad_rows([example[name] for example in examples])
 
     def sources_to_translate(self, source: Mapping[str, Tensor]) -> list[list[Tensor]]:
         """Return for each row the source sentences, with ``</s>``, whose translations it predicts.

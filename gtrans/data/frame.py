@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from fairseq.data import Dictionary
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from gtrans.data.vocabulary import find_language_token, split_languages
 
@@ -214,9 +215,7 @@ class Frame:
 
     def pad_rows(self, rows: Sequence[Tensor]) -> Tensor:
         """Return ``(rows, longest)`` from rows ``(length,)``, padded on the right."""
-        return torch.nn.utils.rnn.pad_sequence(
-            list(rows), batch_first=True, padding_value=float(self.pad)
-        )
+        return pad_sequence(list(rows), batch_first=True, padding_value=float(self.pad))
 
     @property
     def _source_language(self) -> int:
