@@ -11,8 +11,8 @@ from typing import Any
 
 from gtrans.version import __version__
 
-# Control characters, line separators, marks that reorder the text around them, and surrogates, by
-# which Python stands for bytes of a file name that are not UTF-8.
+# Control characters, line separators, characters that reorder the text around them, and surrogates,
+# by which Python stands for bytes of a file name that are not UTF-8.
 _UNPRINTABLE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )

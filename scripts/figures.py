@@ -498,7 +498,7 @@ def forest() -> Figure:
                     dot(axes, row, height, colour)
     names = [f"{name}*" if name.startswith(BATCHES) else name for name in FOREST]
     panels[0].set_yticks([-n for n in range(len(FOREST))], names, fontsize=9)
-    marks = [
+    entries = [
         Line2D([], [], color=BLUE, marker="o", label="seed 1"),
         Line2D([], [], color=ORANGE, marker="o", label="seed 2"),
         Line2D(
@@ -517,7 +517,7 @@ def forest() -> Figure:
         "(titles: updates of the sentence model + further ones)"
     )
     panels[len(panels) // 2].set_xlabel(label, fontsize=10)
-    figure.legend(handles=marks, loc="outside lower center", ncols=4, fontsize=9, frameon=False)
+    figure.legend(handles=entries, loc="outside lower center", ncols=4, fontsize=9, frameon=False)
     return figure
 
 
@@ -542,7 +542,7 @@ def learning() -> Figure:
         )
         axes.plot(*zip(*trunk, strict=True), "-o", color="black", lw=2, ms=6)
         for first, loss in trunk:
-            for (system, _, colour, mark), (rate, line) in product(shown, RATES.items()):
+            for (system, _, colour, marker), (rate, line) in product(shown, RATES.items()):
                 branch = [(first, loss)]
                 for further in (400, 1200):
                     key = corpus, f"{first}+{further}", system + rate
@@ -551,7 +551,7 @@ def learning() -> Figure:
                     *zip(*branch, strict=True),
                     line,
                     color=colour,
-                    marker=mark,
+                    marker=marker,
                     lw=1.4,
                     ms=6,
                     zorder=3,
@@ -559,10 +559,10 @@ def learning() -> Figure:
         axes.set_xlabel("updates", fontsize=10)
         axes.grid(alpha=0.3)
     panels[0].set_ylabel("validation loss (nats per token)", fontsize=10)
-    marks = [Line2D([], [], color="black", marker="o", label="sentence model")]
-    marks += [Line2D([], [], color=c, marker=m, label=name) for _, name, c, m in shown]
-    marks += [Line2D([], [], color=GREY, ls="--", label="multiplier 1")]
-    figure.legend(handles=marks, loc="outside lower center", ncols=3, fontsize=9, frameon=False)
+    entries = [Line2D([], [], color="black", marker="o", label="sentence model")]
+    entries += [Line2D([], [], color=c, marker=m, label=name) for _, name, c, m in shown]
+    entries += [Line2D([], [], color=GREY, ls="--", label="multiplier 1")]
+    figure.legend(handles=entries, loc="outside lower center", ncols=3, fontsize=9, frameon=False)
     return figure
 
 
@@ -583,8 +583,8 @@ def dots(
     axes.set_yticks([-number for number in range(len(names))], names, fontsize=9)
     axes.grid(axis="x", alpha=0.3)
     axes.set_xlabel(label, fontsize=10)
-    marks = [Line2D([], [], color=c, marker="o", label=name) for name, c, _ in shown]
-    axes.legend(handles=marks, fontsize=9, loc="best")
+    entries = [Line2D([], [], color=c, marker="o", label=name) for name, c, _ in shown]
+    axes.legend(handles=entries, fontsize=9, loc="best")
     return figure, axes
 
 
@@ -630,7 +630,7 @@ def distances() -> Figure:
                 percent = 100 * float(line["accuracy"])
                 accuracy[line["system"]][int(line["distance"])].append(percent)
     figure, axes = drawing(6.4, 4.2)
-    for system, name, colour, mark in (
+    for system, name, colour, marker in (
         ("sentence", "sentence Transformer", GREY, "o"),
         ("concat_transformer", "concatenation of 2 sentences", ORANGE, "s"),
         ("memory_transformer", "recurrent memory", GREEN, "D"),
@@ -638,7 +638,7 @@ def distances() -> Figure:
     ):
         by_distance = dict(sorted(accuracy[system].items()))
         means = [sum(scores) / len(scores) for scores in by_distance.values()]
-        axes.plot(list(by_distance), means, color=colour, marker=mark, lw=2, ms=7, label=name)
+        axes.plot(list(by_distance), means, color=colour, marker=marker, lw=2, ms=7, label=name)
         for distance, scores in by_distance.items():
             axes.plot([distance, distance], [min(scores), max(scores)], color=colour, lw=1.2)
     axes.set_xticks(sorted(accuracy["sentence"]))

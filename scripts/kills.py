@@ -420,7 +420,7 @@ def main() -> int:
     share = max(1, args.kills // len(args.cases))
     for name in args.cases:
         done = [record for record in records if record["case"] == name]
-        # A command that ends too quickly to be killed is not tried for ever.
+        # A command may end too quickly to be killed.
         while sum(len(record["kills"]) for record in done) < share and len(done) <= 2 * share:
             record = trial(out, name, len(done) + 1, args.seed)
             done.append(record)

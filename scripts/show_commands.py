@@ -14,7 +14,7 @@ from pathlib import Path
 
 REPO = Path(__file__).resolve().parents[1]
 FOLDER = REPO / "exp_gtransformer"
-MARK = "# ---- What it runs: the commands of\n"
+HEADING = "# ---- What it runs: the commands of\n"
 CORPUS = "--data corpus --corpus europarl7 --out out"
 OPTIONS = {
     "prepare-mbart": f"--mbart mbart.cc25 {CORPUS}",
@@ -35,7 +35,7 @@ def scripts() -> list[Path]:
 
 def body(path: Path) -> str:
     """A script without the comment."""
-    return path.read_text(encoding="utf-8").partition(f"\n{MARK}")[0]
+    return path.read_text(encoding="utf-8").partition(f"\n{HEADING}")[0]
 
 
 def comment(path: Path) -> str:
@@ -54,7 +54,7 @@ def comment(path: Path) -> str:
             break_on_hyphens=False,
         )
         lines += [f"#   {line}" for line in wrapped]
-    return f"\n{MARK}#   {path.name} {' '.join(words)}\n#\n" + "\n".join(lines) + "\n"
+    return f"\n{HEADING}#   {path.name} {' '.join(words)}\n#\n" + "\n".join(lines) + "\n"
 
 
 def main() -> None:

@@ -20,7 +20,7 @@ def as_markdown(text: str) -> str:
 
 
 def inline(text: str) -> str:
-    """References and literals of a piece of text as Markdown's."""
+    """References and literals of a text as Markdown's."""
     return re.sub(r"``(.+?)``", r"`\1`", _REFERENCE.sub(_referred, text))
 
 

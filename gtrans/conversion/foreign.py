@@ -323,7 +323,7 @@ def _model_options(
         options.get("decoder_normalize_before") and options.get("no_decoder_final_norm")
     )
     # Without gates, only the options say whether attention is grouped. The names of tensors
-    # do not: the last version of the authors' program has self_attn_local in both modes.
+    # do not: the last version of the authors' code has self_attn_local in both modes.
     is_full = not any(tops.values()) and options.get("doc_mode", named_mode) == "full"
     positions = state.get(_POSITIONS[0])
     others = {}

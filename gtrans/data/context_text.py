@@ -18,8 +18,8 @@ from torch import Tensor
 
 Ints = NDArray[np.int64]
 
-# How subwords show where a word is: BPE marks all but the last of a word, SentencePiece and
-# GPT-2 the first, BERT all but the first.
+# The signs of subwords: BPE's stands behind all but the last of a word, SentencePiece's and GPT-2's
+# before the first, BERT's before all but the first.
 _GOES_ON, _BEGINS, _CONTINUES = "@@", ("\u2581", "\u0120"), "##"
 
 

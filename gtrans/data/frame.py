@@ -53,7 +53,7 @@ class Frame:
 
     Two more are for plain attention over whole documents. Their token stands once in a unit, as in
     mBART's pretraining, and the decoder predicts it after the last ``</s>``. So the model learns
-    where a document ends, which free decoding needs.
+    where a document ends, which unconstrained decoding needs.
 
     ==================  =========================  ======================  ===================
     value               a source of 2 sentences    decoder input           predicted

@@ -1,6 +1,6 @@
 """The output of ``gtrans score`` as JSON, text, CSV and LaTeX.
 
-JSON has all values of a score. :data:`COLUMNS` has their names in CSV, their text, and the marks
+JSON has all values of a score. :data:`COLUMNS` has their names in CSV, their text, and the signs
 that they add to a score in LaTeX. A new column is one entry there.
 """
 

@@ -97,7 +97,7 @@ class Form:
         homes: the addresses of its archives.
         splits: the parts of each split, which are joined; documents end where parts end.
         copies: folders, and names of files that are copied to them.
-        note: remarks for the user.
+        note: notes for the user.
         first_year, last_year: of the test sets of WMT that are distributed so.
     """
 
@@ -303,7 +303,7 @@ def find_text(folder: Path, source: str, target: str) -> ParallelText:
     if source not in langs:
         source = langs[0] if langs else ""
     target = commons.pop() if pairs else langs[langs[0] == source]
-    # A corpus whose validation files are published as dev keeps that name.
+    # A corpus whose validation files are published as `dev` keeps that name.
     valid = "dev" if any(folder.glob("dev.*")) and not any(folder.glob("valid.*")) else "valid"
     text = ParallelText(folder.name, folder, valid, source, target, pairs)
     for file in text.files:

@@ -67,7 +67,7 @@ def read_examples(path: str | os.PathLike[str]) -> list[Example]:
 def is_right(sentence: str, expected: str) -> bool:
     """Whether the translated sentence has the expected form, by the authors' rule or by ours.
 
-    The authors' program deletes apostrophes with the punctuation, but only in the translation, so
+    The authors' code deletes apostrophes with the punctuation, but only in the translation, so
     that no form with an apostrophe is found, such as French "l'" or "qu'il". So apostrophes are
     also tried as ends of words on both sides.
     """

@@ -370,7 +370,7 @@ class ExperimentPlan:
         return full_name
 
     def finished(self, model: str, folder: str, file: str = "trained") -> str:
-        """Return the file that marks a finished model, or another ``file`` of its training."""
+        """Return the file of a finished model, or another ``file`` of its training."""
         if "average" in self.models[model] and self.scale == "paper":
             file = "average.pt"
         return f"{folder}/{model}/{file}"

@@ -288,7 +288,7 @@ class Template:
 
 
 def _templates(lines: str) -> tuple[Template, ...]:
-    """Templates from lines ``English | German``; a star marks those with ``acts``."""
+    """Templates from lines ``English | German``; those with a star have ``acts``."""
     templates = []
     for line in lines.strip().split("\n"):
         source, target = line.strip().removeprefix("* ").split(" | ")

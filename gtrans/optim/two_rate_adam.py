@@ -43,10 +43,10 @@ def mark_pretrained(model: nn.Module, loaded: Mapping[str, Tensor | None]) -> No
         if name not in loaded:
             continue
         rows, marked = loaded[name], getattr(parameter, "param_group", False)
-        mark: Loaded = True
+        pretrained: Loaded = True
         if rows is not None and marked is not True:
-            mark = rows if marked is False else rows | marked
-        parameter.param_group = mark  # type: ignore[attr-defined]
+            pretrained = rows if marked is False else rows | marked
+        parameter.param_group = pretrained  # type: ignore[attr-defined]
 
 
 @register_optimizer("two_rate_adam", dataclass=TwoRateAdamConfig)

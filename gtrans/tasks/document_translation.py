@@ -368,7 +368,7 @@ class DocumentTranslationTask(FairseqTask):
             self._add_language_tokens()
 
     def _start_from(self, model: Any, path: str, cfg: Any) -> None:
-        # A resumed run does not need the file; a new one is refused when it begins.
+        # A resumed run does not need the file; a new one is rejected when it begins.
         if os.path.isfile(path):
             self.published = warm_start(
                 model,

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 # Replaces a sentence without any printable character, so that no line is empty.
 PLACEHOLDER = "\ufffd"
 
-# U+FDD0 to U+FDD3, to which Unicode assigns no characters, are marks of the Moses pipeline.
+# The Moses pipeline uses U+FDD0 to U+FDD3, to which Unicode assigns no characters.
 _UNWRITABLE = re.compile(r"[\s\x00-\x1f\x7f-\x9f\ufdd0-\ufdd3]+")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 # Arabic to Sinhala, Tibetan, Burmese, Khmer, Mongolian and so on, whose letters are joined: joiner

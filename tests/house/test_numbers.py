@@ -1,4 +1,4 @@
-"""The numbers of the results page are those of `results/results.csv`."""
+"""The numbers of the README and of the results page are those of `results/`."""
 
 from __future__ import annotations
 
@@ -69,24 +69,6 @@ CLAIMS: list[tuple[str, str, tuple[str, ...]]] = [
     ("0.070", "value", (CHAT, "1300+400", "concatenation 2-to-2", MARGIN, "1")),
     ("-6.8", "value", (CHAT, "1300+400", "concatenation 2-to-2", CHANGE, "1")),
 ]  # fmt: skip
-# Rows of the table of error rates, and what the simulation calls them.
-SCORES, ITEMS = "chrF2, p non-inf, loss of the margin by", "contrast, p (documents flipped)"
-MARGINS, FILM = "contrast, interval of the margin excludes 0", "; half of the items in one film"
-MCNEMAR = "McNemar; the set names no documents"
-SIMULATED = {
-    "*p rand*, s-BLEU": "s-BLEU, p rand",
-    "*p rand*, chrF2": "chrF2, p rand",
-    "interval of the change, chrF2": "chrF2, interval of the change excludes 0",
-    "*p boot*, chrF2": "chrF2, p boot (--all-tests)",
-    "*p non-inf*, chrF2, a little worse at every document": f"{SCORES} every document",
-    "*p non-inf*, chrF2, failing at 4% of the documents": f"{SCORES} 4% of the documents",
-    "the same, systems otherwise alike": f"{SCORES} 4% of the documents, systems alike",
-    "contrastive items, by document": ITEMS,
-    "contrastive items, half of them in one film": ITEMS + FILM,
-    "contrastive margins, by document": MARGINS,
-    "contrastive margins, half of them in one film": MARGINS + FILM,
-    "contrastive items, without names of documents": f"contrast, p ({MCNEMAR})",
-}
 # Decimals of the page that are no results: settings.
 SETTINGS = {"0.2", "0.05", "0.02"}
 DECIMAL = re.compile(r"[−+-]?\d+\.\d+")
@@ -205,19 +187,6 @@ def test_the_counts_of_comparisons(rows: list[Row], page: str) -> None:
     assert max(margins.values()) < 0.02
 
 
-def test_the_error_rates_of_tests_are_those_of_the_simulation(repo: Path) -> None:
-    text = (repo / "docs" / "evaluation.md").read_text(encoding="utf-8")
-    table = text.partition("| | 8 documents |")[2].partition("\n\n")[0]
-    content = (repo / "results" / "evaluation-simulations.json").read_text(encoding="utf-8")
-    shares = json.loads(content)["share_of_runs_by_documents"]
-    lines = table.splitlines()[2:]
-    assert len(lines) == len(SIMULATED)
-    for line in lines:
-        label, *cells = [cell.strip() for cell in line.strip("| ").split("|")]
-        rates = list(shares[SIMULATED[label]].values())
-        assert [cell for cell in cells if cell] == [f"{rate:.1%}" for rate in rates]
-
-
 def test_the_table_is_made_from_the_files(rows: list[Row]) -> None:
     assert results.as_csv(results.table()) == results.TABLE.read_text(encoding="utf-8")
 
@@ -261,8 +230,6 @@ def test_readme_counts_what_there_is(repo: Path) -> None:
     assert all(case["identical"] == case["trials"] for case in trials)
     count = sum(case["trials"] for case in trials)
     assert f"{count} of {count} trials" in text
-    page = (repo / "docs" / "reliability.md").read_text(encoding="utf-8")
-    assert f"All {count} trials, with {sum(case['kills'] for case in trials)} kills" in page
 
 
 def of_stock(rows: list[dict[str, Any]], system: str, speed: str) -> list[float]:
@@ -322,28 +289,6 @@ def test_readme_has_the_times_and_sizes_of_a_newcomer(repo: Path) -> None:
     assert f"{cpu + rest:.2f} GB with torch for the CPU, {cuda + rest:.2f} GB with CUDA" in text
 
 
-def test_the_numbers_of_the_benchmarks_page(repo: Path) -> None:
-    text = (repo / "docs" / "benchmarks.md").read_text(encoding="utf-8")
-    said = DECIMAL.findall(text.partition("## What a training costs")[0])
-    found = json.loads((repo / "results" / "benchmarks.json").read_text(encoding="utf-8"))
-    rows = {name: {row["system"]: row for row in of["rows"]} for name, of in found.items()}
-    speeds = [row["of_stock"] for row in found["training"]["rows"] if "regroup" in row["system"]]
-    whole, base = rows["test-set"], rows["cost-base"]
-    ours = of_ours(found["gpu"]["rows"])
-    at_most = {row["system"]: row["seconds"] for row in found["gpu"]["rows"]
-               if row.get("most_rows") == 1024}  # fmt: skip
-    (stock,) = [row["times_stock"] for row in found["decoding"]["rows"]
-                if (row["system"], row["words"]) == ("gtrans", 1024)]  # fmt: skip
-    values = [
-        max(ours), min(ours), min(speeds), max(speeds), whole["gtrans, documents"]["times_stock"],
-        at_most["G-Transformer"] / at_most["stock sentence Transformer"], stock,
-        base["gtrans documents, int8"]["of_fp32"],
-        whole["gtrans, documents, bf16"]["seconds"] / whole["gtrans, documents"]["seconds"],
-    ]  # fmt: skip
-    assert len(said) == len(values) and all(map(matches, said, values))
-    assert f"{whole['gtrans, documents']['sentences']:,} sentences" in text
-
-
 def test_readme_has_the_table_of_the_demo(repo: Path) -> None:
     text = (repo / "README.md").read_text(encoding="utf-8")
     with (repo / "results" / "demo.csv").open(encoding="utf-8", newline="") as file:
@@ -367,27 +312,3 @@ def test_readme_has_the_table_of_the_demo(repo: Path) -> None:
         ]
     assert len(cells) == 3
     assert f"gets {min(cells):.1%} to {max(cells):.1%}" in text
-
-
-def test_the_tables_of_adapt(repo: Path) -> None:
-    """The table under its command."""
-    text = (repo / "docs" / "starting-from-a-sentence-model.md").read_text(encoding="utf-8")
-    found = json.loads((repo / "results" / "adapt.json").read_text(encoding="utf-8"))
-    blocks = re.findall(r"```text\n(Test set:.*?)```", text, re.DOTALL)
-    names = {"s-BLEU": "s_bleu", "d-BLEU": "d_bleu", "chrF2": "chrf"}
-    line = re.compile(
-        r"^(\S*) +(sentence|continued|document) +(\S+) +(\S+) to (\S+)"
-        r"(?: +([+-]\S+) +(\S+) to (\S+))?"
-    )
-    for block, name in zip(blocks, ["synthetic"], strict=True):
-        splits = found[name]
-        rows = {(row["system"], row["metric"]): row for row in splits["test"]}
-        metric, cells = "", 0
-        for matched in filter(None, map(line.match, block.splitlines())):
-            metric = names.get(matched[1], metric)
-            row = rows[matched[2], metric]
-            values = ("score", "low", "high", "change", "change_low", "change_high")
-            for cell, key in zip(matched.groups()[2:], values, strict=True):
-                assert cell is None or matches(cell, row[key]), (name, matched[0])
-                cells += cell is not None
-        assert cells >= 30

@@ -369,7 +369,7 @@ def gained_margins(
     true: Sequence[Sequence[float]],
     random: Sequence[Sequence[float]],
 ) -> list[float | None]:
-    """Return the margin of every item in its own context less its margin in a random context.
+    """Return the margin of every item in its own context less its margin in a shuffled context.
 
     None: the item has no context, or a :func:`margin` is NaN.
 

@@ -94,7 +94,7 @@ class WarmStartReport:
         self.entries[side] = int(words.sum()), len(words)
         return known
 
-    def mark(self, model: nn.Module) -> None:
+    def note_pretrained(self, model: nn.Module) -> None:
         """Mark the parameters of ``model`` that were loaded, for the optimizer.
 
         Global attention that is a copy counts as new: it has still to learn its task.
@@ -122,7 +122,7 @@ def warm_start(
     """Load the parameters that fit from the checkpoint at ``path`` into ``model``.
 
     Embeddings are copied row by row. Parameters that were loaded are marked for the
-    optimizer (:meth:`WarmStartReport.mark`).
+    optimizer (:meth:`WarmStartReport.note_pretrained`).
 
     Args:
         model: changed in place.
@@ -196,7 +196,7 @@ def warm_start(
         _check_share(report, path)
     _check_tied(own, result, path)
     model.load_state_dict({**own, **result})
-    report.mark(model)
+    report.note_pretrained(model)
     if fingerprint is None:
         say_unknown(f"--init-from {path}")
     for line in report.lines(path):
@@ -329,17 +329,17 @@ def _vocabularies(
 ) -> Vocabularies:
     """The entries of a checkpoint's embeddings, in order; empty if they are not known.
 
-    A checkpoint of this project carries them; for one that does not, its dictionary is named.
+    A checkpoint of this project stores them; for one that does not, its dictionary is named.
 
     Args:
-        fingerprint: what the checkpoint carries, or None.
+        fingerprint: the one that the checkpoint stores, or None.
         options: of its task.
         init_dict: ``--init-dict``: dictionaries of source and target, joined by ``:``, or one for
             both.
         path: of the checkpoint.
 
     Raises:
-        GtransError: a dictionary is missing, or its checkpoint carries another vocabulary.
+        GtransError: a dictionary is missing, or its checkpoint stores another vocabulary.
     """
     vocabularies: Vocabularies = {}
     if fingerprint is not None:
