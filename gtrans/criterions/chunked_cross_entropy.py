@@ -1,8 +1,8 @@
-"""Criterions of fairseq that never hold the logits of a whole batch.
+"""Criterions that never hold the logits of a whole batch.
 
 ``chunked_cross_entropy`` is fairseq's ``label_smoothed_cross_entropy`` for the models of this
-project; ``multi_level_cross_entropy`` is its case of a decoder whose groups of layers all predict
-words (GTRANS, Eq 7).
+project; ``multi_level_cross_entropy`` is for decoders whose groups of layers all predict words
+(GTRANS, Eq 7).
 """
 
 import math
@@ -25,7 +25,7 @@ from gtrans.option_types import option
 
 @dataclass
 class ChunkedCrossEntropyConfig(FairseqDataclass):
-    """Options of :class:`ChunkedCrossEntropy` and of its cases."""
+    """Options of both criterions."""
 
     label_smoothing: float = option(0.0, "epsilon of label smoothing, 0: none")
     report_accuracy: bool = option(False, "also log how many words are predicted right, in percent")
@@ -39,11 +39,9 @@ class ChunkedCrossEntropyConfig(FairseqDataclass):
 
 @register_criterion("chunked_cross_entropy", dataclass=ChunkedCrossEntropyConfig)
 class ChunkedCrossEntropy(FairseqCriterion):
-    """Cross-entropy with label smoothing, the logits of some words in memory at a time.
+    """Cross-entropy with label smoothing, with the logits of some words in memory at a time.
 
-    Losses, gradients, options and logs equal fairseq's ``label_smoothed_cross_entropy``:
-    ``loss`` with label smoothing, ``nll_loss`` and ``ppl`` without, in bits per word, and
-    ``accuracy``.
+    Losses, gradients, options and logs equal fairseq's ``label_smoothed_cross_entropy``.
     """
 
     def __init__(
@@ -69,7 +67,7 @@ class ChunkedCrossEntropy(FairseqCriterion):
     def forward(
         self, model: Any, sample: dict[str, Any], reduce: bool = True
     ) -> tuple[Tensor, int, dict[str, Any]]:
-        """The loss of a batch, the number to divide it by, and the values for the logs.
+        """Return the loss of a batch, the number to divide it by, and values for the logs.
 
         Raises:
             GtransError: the model is not one of this project.
@@ -119,7 +117,7 @@ class ChunkedCrossEntropy(FairseqCriterion):
 
     @classmethod
     def check_groups(cls, groups: int) -> None:
-        """Raises GtransError if the decoder has several groups: which loss is meant is open."""
+        """Raise GtransError if the decoder has several groups; it is open which loss is meant."""
         if groups > 1:
             raise GtransError(
                 f"`--criterion chunked_cross_entropy` is for one prediction of every word, but the "
@@ -130,12 +128,12 @@ class ChunkedCrossEntropy(FairseqCriterion):
     def _logged(
         self, states: DecoderStates, losses: Losses, real: Tensor, size: int
     ) -> dict[str, Any]:
-        """Further sums for the logs."""
+        """Return further sums for the logs."""
         return {"nll_loss": (losses.plain * real).sum()}
 
     @classmethod
     def reduce_metrics(cls, logging_outputs: list[dict[str, Any]]) -> None:
-        """Put the sums over workers and batches into the logs."""
+        """Log the sums over workers and batches."""
         sums: dict[str, Any] = {}
         for output in logging_outputs:
             for name, value in output.items():
@@ -157,7 +155,7 @@ class ChunkedCrossEntropy(FairseqCriterion):
 
     @staticmethod
     def logging_outputs_can_be_summed() -> bool:
-        """The logs of several workers can be summed."""
+        """Return True: the logs of several workers can be summed."""
         return True
 
 
@@ -165,24 +163,26 @@ class ChunkedCrossEntropy(FairseqCriterion):
 class MultiLevelCrossEntropy(ChunkedCrossEntropy):
     """``sum_i psi_i CE(P_i)`` over the groups of the decoder (Eq 7), with label smoothing.
 
-    ``nll_loss`` (and ``ppl``) comes from the fused probability (``--probability-fusion``) without
-    smoothing, ``accuracy`` from the last group. With several groups the logs also have
-    ``loss_group_i``, the smoothed loss of group i, and its weight psi, ``weight_group_i``. A model
-    without groups counts as one group.
+    ``nll_loss`` and ``ppl`` come from the fused probability without smoothing, ``accuracy`` from
+    the last group. With several groups, ``loss_group_i`` is the smoothed loss of group i and
+    ``weight_group_i`` its psi. A model without groups counts as one group.
     """
 
     @classmethod
     def check_groups(cls, groups: int) -> None:
-        """Any number of groups has a loss."""
+        """Accept any number of groups."""
 
     def _logged(
         self, states: DecoderStates, losses: Losses, real: Tensor, size: int
     ) -> dict[str, Any]:
         groups = states.features.size(0)
-        plain, smoothed = (each.view(groups, -1) * real for each in (losses.plain, losses.smoothed))
+        plain = losses.plain.view(groups, -1) * real
+        smoothed = losses.smoothed.view(groups, -1) * real
         fused = fuse_log_probs(-plain, states.log_weights, states.fusion)
         logged: dict[str, Any] = {"nll_loss": -fused.data.mul(real).sum()}
-        for number in range(groups if groups > 1 else 0):
+        if groups == 1:
+            return logged
+        for number in range(groups):
             logged[f"loss_group_{number + 1}"] = smoothed[number].sum()
             # Sums of workers and batches are divided by their sizes again.
             weight = states.log_weights[number].data.exp()
@@ -191,15 +191,18 @@ class MultiLevelCrossEntropy(ChunkedCrossEntropy):
 
 
 def _unwrapped(model: Any) -> Any:
-    """The model itself, out of what distributes it."""
-    while not isinstance(model, DocumentModel) and isinstance(
-        getattr(model, "module", None), nn.Module
-    ):
-        model = model.module
+    """Return the model inside the wrappers of distributed training."""
+    while not isinstance(model, DocumentModel):
+        inner = getattr(model, "module", None)
+        if not isinstance(inner, nn.Module):
+            break
+        model = inner
     return model
 
 
 def _accuracy(meters: Any) -> float:
-    """Percent of words that are predicted right; NaN if there are none, as in fairseq."""
+    """Return the percentage of words that are predicted right; NaN without words, as fairseq."""
     total = float(meters["total"].sum)
-    return round(float(meters["n_correct"].sum) * 100 / total, 3) if total > 0 else math.nan
+    if total <= 0:
+        return math.nan
+    return round(float(meters["n_correct"].sum) * 100 / total, 3)

@@ -1,18 +1,18 @@
 """A Transformer whose layers attend to a context that another encoder has encoded.
 
 Guo Zhiyu, "Incorporating BERT into Document-Level Neural Machine Translation", master's thesis,
-2021: frozen BERT reads ``[CLS] context [SEP] sentence [SEP]``; its last hidden layer C_B is
-attended to in every layer of a sentence Transformer.
+2021: a frozen BERT reads ``[CLS] context [SEP] sentence [SEP]``; every layer of a sentence
+Transformer attends to its last hidden layer C_B.
 
 ===============  =====================================================================
-§3.3             C_B: :class:`gtrans.modules.bert.FrozenBert`; the task computes it and
-                 passes it in (``context_states``); it is not part of the model
+§3.3             C_B: :class:`gtrans.modules.bert.FrozenBert`; the task passes it to the
+                 model (``context_states``)
 Eq 3.4-3.5       :class:`gtrans.modules.transformer.ContextAttention` next to
                  self-attention in the encoder (Eq 3.4 is inferred)
 Eq 3.8-3.10      the same next to cross-attention in the decoder
 §3.6             training in two steps: ``--init-from`` a sentence model
-C_B, whitened    not in the thesis, which is ``--raw-bert-states``; context attention learns
-                 several times as fast: :class:`gtrans.modules.bert.Whitening`
+C_B, whitened    not in the thesis (``--raw-bert-states``): context attention learns several
+                 times as fast; :class:`gtrans.modules.bert.Whitening`
 Eq 2.11-2.17     BERT-fused with drop-net (Zhu et al. 2020): ``--combine mean``
 ===============  =====================================================================
 
@@ -121,17 +121,14 @@ PRESETS = {
 
 
 def neighbours_of(tokens: Tensor, index: Tensor, pad: int, eos: int) -> Tensor:
-    """The words at ``index``; ``</s>`` if there are none.
-
-    See :func:`gtrans.models.base.planning.chosen_index`.
-    """
+    """Return the words at ``index``; a row without any gets ``</s>``."""
     words = tokens_at(tokens, index, pad)
     first = torch.arange(words.size(1), device=words.device) == 0
     return torch.where(words.eq(pad) & first, eos, words)
 
 
 class ContextEncoder(nn.Module):
-    """Trained layers of self-attention over the context of a row."""
+    """Trained layers of self-attention over contexts."""
 
     def __init__(self, spec: LayerSpec, layers: int, input_dim: int) -> None:
         super().__init__()
@@ -140,7 +137,7 @@ class ContextEncoder(nn.Module):
         self.layer_norm = spec.norm() if spec.pre_norm else None
 
     def forward(self, x: Tensor, inputs: LayerInputs) -> Tensor:
-        """``(context tokens, input dim) -> (context tokens, dim)``."""
+        """Map ``(context tokens, input dim)`` to ``(context tokens, dim)``."""
         if self.project is not None:
             x = self.project(x)
         for layer in self.layers:
@@ -161,14 +158,15 @@ class ContextPlanner(Planner):
     def source(self, net_input: Mapping[str, Any]) -> Plan:
         """Return the encoder's part of a plan.
 
-        Windows add ``current (batch, length)``, the tokens of the current sentences
-        (:func:`gtrans.models.base.planning.chosen_index`), and ``neighbours``, the other tokens if
-        they are read as words. A context adds its layout ``context``, its attention plans
-        ``in_context``, and ``context_lengths (batch,)``.
+        Windows add ``current``, the places of the tokens of current sentences
+        (:func:`gtrans.models.base.planning.chosen_index`), and ``neighbours``, the places of the
+        others if they are read as words. A context adds its layout ``context``, its attention
+        plans ``in_context``, and ``context_lengths (batch,)``.
         """
         tokens = net_input["src_tokens"]
         plan = Plan()
-        is_neighbour, sentences = torch.zeros_like(tokens, dtype=torch.bool), tokens
+        is_neighbour = torch.zeros_like(tokens, dtype=torch.bool)
+        sentences = tokens
         if "current_sentence" in net_input:
             window = self.source_layout(tokens)
             is_current = window.sentence.eq(net_input["current_sentence"][window.row])
@@ -209,14 +207,14 @@ class BertContextTransformer(DocumentModel):
 
     @classmethod
     def bert_use(cls, cfg: Any) -> str | None:
-        """The output of the frozen BERT, unless the context is read as words or not at all."""
+        """Return ``BERT_FEATURES`` unless the context is read as words or not at all."""
         cfg = resolve_sizes(cfg, cls.options, cls.presets)
         reads_bert = cfg.bert_integration != "none" and cfg.context_input == "bert"
         return BERT_FEATURES if reads_bert else None
 
     @classmethod
     def check(cls, cfg: Any, task: Any) -> None:
-        """Raises GtransError for options that contradict each other."""
+        """Raise GtransError for options that contradict each other."""
         super().check(cfg, task)
         if not 0 <= cfg.drop_net <= 1:
             raise GtransError(f"`--drop-net` must be between 0 and 1, but is {cfg.drop_net}.")
@@ -228,7 +226,7 @@ class BertContextTransformer(DocumentModel):
             )
 
     def add_parts(self, cfg: Any) -> None:
-        """Add the context encoder and context attention."""
+        """Add the context encoder, and context attention to the chosen layers."""
         if cfg.bert_integration == "none":
             return
         spec = self.layer_spec(cfg, "encoder")
@@ -256,17 +254,16 @@ class BertContextTransformer(DocumentModel):
 
     @property
     def bert_whitening(self) -> Whitening | None:
-        """The map that whitens BERT's output before it is attended to."""
+        """The map that whitens BERT's output, or None."""
         return self.whitening
 
     def encode(self, source: Mapping[str, Any]) -> EncoderOutput:
-        """The encoded sentences with their contexts.
+        """Encode sentences with their contexts.
 
         Args:
-            source: ``src_tokens (batch, length)`` windows or sentences, padded on the right;
-                for windows ``current_sentence (batch,)``; if a BERT is read, ``context_states
-                (context tokens, BERT's width)``, the features of all rows one after the other
-                without padding, and ``context_lengths (batch,)``, the number of each row.
+            source: ``src_tokens (batch, length)`` windows or sentences, padded on the right; for
+                windows ``current_sentence (batch,)``; with a BERT ``context_states (context
+                tokens, BERT's width)`` of all rows, packed, and ``context_lengths (batch,)``.
         """
         src_tokens: Tensor = source["src_tokens"]
         plan: Plan = source.get("plan") or self.planner.on_device(source)
@@ -279,7 +276,7 @@ class BertContextTransformer(DocumentModel):
         return encoded
 
     def _context_states(self, source: Mapping[str, Any], plan: Plan) -> Tensor:
-        """``(context tokens, dim)``: the states of contexts, to which sentences attend."""
+        """Return ``(context tokens, dim)`` the states of contexts."""
         if self.whitening is not None:
             states: Tensor = self.whitening(source["context_states"])
         else:
@@ -291,7 +288,7 @@ class BertContextTransformer(DocumentModel):
         return states
 
     def new_planner(self, **further: Any) -> Planner:
-        """As in the base class, with the input of the context's encoder."""
+        """Add the input of the context encoder."""
         reads_context = self.whitening is not None or self.context_input == "words"
         context_input = self.context_input if reads_context else None
         return super().new_planner(context_input=context_input, **further)

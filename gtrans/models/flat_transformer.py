@@ -7,15 +7,13 @@ Translation", ACL 2020.
 Eq 2     ``[E(c); E(x)]``: a window of :mod:`gtrans.data.units`, embedded as words
 Eq 3     ``[S(c); S(x)]``: ``embed_segments``, row 0 for the context, row 1 for the sentence
 Eq 4     bottom blocks over context and sentence: ``encoder.layers[:bottom_layers]``
-Eq 5     ``h1[s:t]``: ``kept`` of :class:`FlatPlanner` the tokens of the sentence;
-         the top blocks and the decoder see no others; fused groups of the bottom blocks
-         are cut down to them, too
+Eq 5     ``h1[s:t]``: ``kept`` of :class:`FlatPlanner`; the top blocks and the decoder see
+         these tokens only
 §3.2     sizes, one sentence before and one after: ``PRESETS``, ``inputs``
 =======  ==============================================================================
 
-The paper does not say how large segment embeddings begin; here they begin as large as words
-(``--segment-size``), as in BERT. It does not say how positions count; here they count through the
-window, as in a Transformer that reads it as one text. Without segment embeddings
+Two things the paper does not say: segment embeddings begin as large as words, as in BERT
+(``--segment-size``), and positions count through the window. Without segment embeddings
 (``--no-segment-embedding``) the model has the parameters of a Transformer; with ``--unit sentence``
 it is the sentence Transformer.
 """
@@ -77,7 +75,7 @@ class FlatPlanner(Planner):
     """Plans windows, or sentences if a batch has no ``current_sentence``.
 
     Attributes:
-        longest: most tokens of a row that the encoder reads, if it is a BERT; None: all.
+        longest: most tokens of a row that a BERT reads; None: the encoder is no BERT.
     """
 
     longest: int | None = None
@@ -86,9 +84,8 @@ class FlatPlanner(Planner):
         """Return the encoder's part of a plan.
 
         Windows add their layout ``window``, their attention plans ``in_window``, ``is_current
-        (window tokens,)``, 1 on tokens of the current sentences, else 0, and ``kept (sentence
-        tokens,)``, the numbers of these tokens. If rows are shortened, ``shortened`` says which
-        tokens are read (:func:`gtrans.models.base.planning.chosen_index`).
+        (window tokens,)`` 1 on tokens of the current sentence, ``kept (sentence tokens,)`` the
+        numbers of these, and for a BERT ``shortened``, the tokens that are read.
         """
         if "current_sentence" not in net_input:
             return super().source(net_input)
@@ -115,8 +112,7 @@ class FlatTransformerEncoder(Encoder):
 
     Attributes:
         bottom_layers: how many layers read the whole window.
-        has_segments: context and sentence are distinguished.
-        embed_segments: ``(2, dim)`` embeddings of context and sentence; None: there are none.
+        embed_segments: ``(2, dim)`` embeddings of context and sentence, or None.
     """
 
     def __init__(
@@ -135,30 +131,32 @@ class FlatTransformerEncoder(Encoder):
             nn.init.normal_(self.embed_segments.weight, std=size * dim**-0.5)
 
     def read(self, src_tokens: Tensor, current: Tensor, plan: Plan | None = None) -> EncoderOutput:
-        """Encode windows; the output holds the tokens of the current sentences only.
+        """Encode windows; the output has the tokens of the current sentences only.
 
         Args:
             src_tokens: ``(batch, length)`` windows, padded on either side.
-            current: ``(batch,)`` number of the sentence to translate, in its window.
-            plan: of the windows; None: it is made now.
+            current: ``(batch,)`` number of the current sentence in its window.
+            plan: of the windows; None: they are planned now.
         """
         if plan is None:
             plan = self.planner.on_device({"src_tokens": src_tokens, "current_sentence": current})
         if "shortened" in plan:
             src_tokens = tokens_at(src_tokens, plan["shortened"], self.frame.pad)
-        window, segments, order = plan["window"], None, None
+        window = plan["window"]
+        segments, order = None, None
         if self.has_segments and self.embed_segments is not None:
             segments = self.embed_segments(plan["is_current"])
         if self.embed.by_sentence:
             order = self.embed.order(window.sentence, window.most_sentences, window.in_several)
-        inputs = [LayerInputs(plan["in_window"], {}, order)] * self.bottom_layers
-        inputs += [LayerInputs(plan["encoder"], {})] * (len(self.layers) - self.bottom_layers)
-        fused, _ = self.run(
-            self.embedded(src_tokens, window, segments),
-            [partial(layer, inputs=x) for layer, x in zip(self.layers, inputs, strict=True)],
-            # What is fused of the bottom layers is cut down to the current sentences, too.
-            cut=(self.bottom_layers, lambda state: state.index_select(0, plan["kept"])),
-        )
+        of_windows = LayerInputs(plan["in_window"], {}, order)
+        of_sentences = LayerInputs(plan["encoder"], {})
+        layers = []
+        for number, layer in enumerate(self.layers):
+            inputs = of_windows if number < self.bottom_layers else of_sentences
+            layers.append(partial(layer, inputs=inputs))
+        embedded = self.embedded(src_tokens, window, segments)
+        keep = partial(torch.index_select, dim=0, index=plan["kept"])
+        fused, _ = self.run(embedded, layers, cut=(self.bottom_layers, keep))
         return EncoderOutput(fused[0], plan["source"], None, [])
 
 
@@ -173,7 +171,7 @@ class FlatTransformer(DocumentModel):
 
     @classmethod
     def check(cls, cfg: Any, task: Any) -> None:
-        """Raises GtransError for more bottom layers than there are layers."""
+        """Raise GtransError for more bottom layers than there are layers."""
         super().check(cfg, task)
         if not 0 <= cfg.flat_bottom_layers <= cfg.encoder_layers:
             raise GtransError(
@@ -182,7 +180,7 @@ class FlatTransformer(DocumentModel):
             )
 
     def encode(self, source: Mapping[str, Any]) -> EncoderOutput:
-        """Encode windows, or sentences if ``source`` has no ``current_sentence``."""
+        """Encode windows, or sentences without ``current_sentence``."""
         if "current_sentence" not in source:
             return super().encode(source)
         return self.encoder.read(
@@ -211,19 +209,20 @@ class FlatBertEncoder(BertEncoder, FlatTransformerEncoder):
 def bert_windows(
     tokens: Tensor, current: Tensor, longest: int, special_tokens: tuple[int, int, int]
 ) -> tuple[Tensor, Tensor]:
-    """Windows as BERT reads them, and the new numbers of their current sentences.
+    """Choose the tokens of windows that BERT reads.
 
     Only the first sentence keeps its ``[CLS]``. A window that is longer than ``longest`` loses
-    the oldest part of its context, but nothing of its current sentence.
+    the beginning of its context, but nothing of its current sentence.
 
     Args:
         tokens: ``(batch, length)`` padded on the right.
-        current: ``(batch,)`` the number of each row's current sentence.
+        current: ``(batch,)`` the number of the current sentence.
         longest: most tokens of a row.
         special_tokens: the ids of ``[CLS]``, ``[PAD]`` and ``[SEP]``.
 
     Returns:
-        which tokens are read (:func:`gtrans.models.base.planning.chosen_index`), and the numbers.
+        the tokens (:func:`gtrans.models.base.planning.chosen_index`), and ``(batch,)`` the new
+        numbers of the current sentences.
     """
     cls, pad, sep = special_tokens
     layout = DocumentLayout.of_source(tokens, pad, sep)
@@ -231,12 +230,14 @@ def bert_windows(
     sentence = layout.pad(layout.sentence.float() + 1).long() - 1
     is_current = sentence.eq(current[:, None])
     real = sentence.ge(0)
-    is_first = torch.zeros_like(real)
-    is_first[:, 0] = True
-    kept = real & (tokens.ne(cls) | is_first)
+    is_cls = tokens.eq(cls)
+    later_cls = is_cls.clone()
+    later_cls[:, 0] = False
+    kept = real & ~later_cls
     excess = (kept.sum(1) - longest).clamp(min=0)
-    context = kept & ~is_current & ~(tokens.eq(cls) & is_first)
-    kept &= ~(context & context.cumsum(1).le(excess[:, None]))
+    context = kept & ~is_current & ~is_cls
+    dropped = context & context.cumsum(1).le(excess[:, None])
+    kept &= ~dropped
     before = kept & tokens.eq(sep) & sentence.lt(current[:, None])
     return chosen_index(kept), before.sum(1)
 
@@ -249,6 +250,6 @@ class FlatBert(BertSourceTransformer, FlatTransformer):
     encoder_type = FlatBertEncoder
 
     def new_planner(self, **further: Any) -> Planner:
-        """As in the base class, with the longest row that the BERT can read."""
+        """Add the longest row that the BERT can read."""
         learned: Any = self.encoder.embed_positions
         return super().new_planner(longest=learned.size, **further)

@@ -98,7 +98,7 @@ class GtransFusion(DocumentModel):
 
     @classmethod
     def check(cls, cfg: Any, task: Any) -> None:
-        """Raises GtransError for options that are out of range or contradict each other."""
+        """Raise GtransError for options that are out of range or contradict each other."""
         super().check(cfg, task)
         if cfg.system != "gtrans":
             names = ("no_encoder_fusion", "no_decoder_fusion", "fusion_bias")
@@ -112,12 +112,12 @@ class GtransFusion(DocumentModel):
 
     @classmethod
     def groups(cls, cfg: Any) -> int:
-        """The other systems have no groups."""
+        """Return the number of groups; only ``--system gtrans`` has any."""
         return super().groups(cfg) if cfg.system == "gtrans" else 1
 
     @classmethod
     def layer_spec(cls, cfg: Any, side: str) -> LayerSpec:
-        """Pre-norm or post-norm, and ReZero, by ``--system``."""
+        """Return pre-norm, post-norm or ReZero layers, by ``--system``."""
         return layer_spec(
             cfg,
             side,
@@ -129,7 +129,7 @@ class GtransFusion(DocumentModel):
 
     @classmethod
     def design(cls, cfg: Any, side: str) -> StackDesign:
-        """The stack of one side, fused as ``--system`` says."""
+        """Describe the stack of one side, fused as ``--system`` says."""
         design = super().design(cfg, side)
         if cfg.system == "gtrans":
             return design
@@ -141,28 +141,28 @@ class GtransFusion(DocumentModel):
 
     @classmethod
     def build_from_options(cls, cfg: Any, task: Any) -> "GtransFusion":
-        """Build from options with all sizes, and start from XLM-R with ``--init-xlmr``."""
+        """Build a model, and start it from XLM-R with ``--init-xlmr``."""
         model = super().build_from_options(cfg, task)
         if not cfg.init_xlmr:
             return model
-        mistake = "there is no such folder."
-        if Path(cfg.init_xlmr).is_dir():
+        if not Path(cfg.init_xlmr).is_dir():
+            mistake = "there is no such folder."
+        elif not cfg.share_all_embeddings:
             mistake = "XLM-R has one table of embeddings; give `--share-all-embeddings`, too."
-            if cfg.share_all_embeddings:
-                start_from_xlmr(model, cfg.init_xlmr, dictionaries_of(task))
-                return model
-        # A resumed or finished run loads its own checkpoint and does not need XLM-R. If nothing
-        # has been loaded when training begins, it was needed.
+        else:
+            start_from_xlmr(model, cfg.init_xlmr, dictionaries_of(task))
+            return model
+        # A resumed or finished run loads its own checkpoint and needs no XLM-R. The mistake is
+        # raised if nothing has been loaded when training begins.
         model.start_mistake = f"--init-xlmr {cfg.init_xlmr}: {mistake}"
         model.register_load_state_dict_post_hook(_has_parameters)
         return model
 
     def forward(self, *args: Any, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
-        """See the base class.
+        """Run the model as in the base class.
 
         Raises:
-            GtransError: training begins, but there is no folder ``--init-xlmr``, or the model
-                has no shared table of embeddings for it.
+            GtransError: training begins, but the model could not start from ``--init-xlmr``.
         """
         if self.start_mistake is not None and self.training:
             raise GtransError(self.start_mistake)

@@ -20,7 +20,7 @@ Transformer), and with ``--unit sentence`` the sentence Transformer.
 """
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Optional
 
 from fairseq.dataclass import ChoiceEnum
@@ -28,7 +28,7 @@ from fairseq.dataclass import ChoiceEnum
 from gtrans.errors import GtransError
 from gtrans.models.base.encoder import AttentionKinds
 from gtrans.models.base.model import DocumentModel, InputSpec, reads_plain_documents
-from gtrans.models.base.options import UnitTransformerConfig, layer_spec
+from gtrans.models.base.options import UnitTransformerConfig
 from gtrans.models.base.presets import PLAIN_SWITCHES, register_system, sizes
 from gtrans.modules.transformer import KINDS, LayerSpec
 from gtrans.option_types import START, option
@@ -115,34 +115,34 @@ class GTransformer(DocumentModel):
 
     @classmethod
     def default_special_tokens(cls, cfg: Any, unit: str) -> str:
-        """A document Transformer learns where documents end, if there are special tokens for it."""
+        """Return the special tokens; a document Transformer learns where documents end."""
         special_tokens = super().default_special_tokens(cfg, unit)
         if reads_plain_documents(cfg, unit):
-            return {"both": "document", "mbart": "mbart-document"}.get(
-                special_tokens, special_tokens
-            )
+            of_documents = {"both": "document", "mbart": "mbart-document"}
+            return of_documents.get(special_tokens, special_tokens)
         return special_tokens
 
     @classmethod
     def adapt_to_unit(cls, cfg: Any, unit: str) -> None:
-        """A single sentence has no groups."""
+        """Turn ``--doc-mode`` to full for single sentences, which have no groups."""
         if unit == "sentence" and cfg.get("doc_mode") == "partial":
             logger.info("a single sentence has no groups: --doc-mode is full")
             cfg.doc_mode = "full"
 
     @classmethod
     def check(cls, cfg: Any, task: Any) -> None:
-        """Raises GtransError for options that contradict each other."""
+        """Raise GtransError for options that contradict each other."""
         super().check(cfg, task)
         if cfg.unit == "window" and cfg.context_sides == "source" and cfg.doc_mode == "partial":
             raise GtransError(
                 "`--doc-mode partial` pairs the sentences of both sides, but a window has its "
                 "context on the source side only; give --context-sides both, or --doc-mode full."
             )
-        parts = (("encoder", "encoder"), ("decoder", "decoder"), ("cross", "decoder"))
-        # With plain attention nothing reads them.
-        for part, side in parts if cfg.doc_mode == "partial" else ():
-            top, layers = getattr(cfg, f"{part}_global_layers"), getattr(cfg, f"{side}_layers")
+        if cfg.doc_mode == "full":
+            return
+        for part, side in (("encoder", "encoder"), ("decoder", "decoder"), ("cross", "decoder")):
+            top = getattr(cfg, f"{part}_global_layers")
+            layers = getattr(cfg, f"{side}_layers")
             if not 0 <= top <= layers:
                 raise GtransError(
                     f"`--{part}-global-layers` must be between 0 and {layers}, the layers of that "
@@ -151,25 +151,26 @@ class GTransformer(DocumentModel):
 
     @classmethod
     def attention_kinds(cls, cfg: Any) -> AttentionKinds:
-        """Group attention in the bottom layers, the chosen kinds in the top layers (§4.2)."""
-
-        def kinds(part: str, layers: int, grouped: bool) -> list[str]:
-            if cfg.doc_mode == "full" or not grouped:
-                return ["global"] * layers
-            top_layers = int(getattr(cfg, f"{part}_global_layers"))
-            top = str(getattr(cfg, f"{part}_top_attention"))
-            return ["group"] * (layers - top_layers) + [top] * top_layers
-
-        encoder, decoder = int(cfg.encoder_layers or 0), int(cfg.decoder_layers or 0)
-        self_grouped = not cfg.no_language_locality
-        return AttentionKinds(
-            kinds("encoder", encoder, self_grouped),
-            kinds("decoder", decoder, self_grouped),
-            kinds("cross", decoder, not cfg.no_translation_locality),
-        )
+        """Return group attention for the bottom layers, the chosen kinds for the top (§4.2)."""
+        kinds = AttentionKinds.all("global", cfg)
+        if cfg.doc_mode == "full":
+            return kinds
+        if not cfg.no_language_locality:
+            encoder = _grouped(cfg, "encoder", len(kinds.encoder))
+            decoder = _grouped(cfg, "decoder", len(kinds.decoder))
+            kinds = replace(kinds, encoder=encoder, decoder=decoder)
+        if not cfg.no_translation_locality:
+            kinds = replace(kinds, cross=_grouped(cfg, "cross", len(kinds.cross)))
+        return kinds
 
     @classmethod
     def layer_spec(cls, cfg: Any, side: str) -> LayerSpec:
-        """As in the base class, with the bias with which gates begin."""
-        pre_norm = bool(getattr(cfg, f"{side}_normalize_before"))
-        return layer_spec(cfg, side, pre_norm, gate_bias=cfg.gate_bias)
+        """Add the first bias of gates."""
+        return replace(super().layer_spec(cfg, side), gate_bias=cfg.gate_bias)
+
+
+def _grouped(cfg: Any, part: str, layers: int) -> list[str]:
+    """Return the kind of attention of ``layers`` layers with group attention."""
+    top_layers = int(getattr(cfg, f"{part}_global_layers"))
+    top_kind = str(getattr(cfg, f"{part}_top_attention"))
+    return ["group"] * (layers - top_layers) + [top_kind] * top_layers

@@ -4,14 +4,12 @@ Bao et al. (2021), table 2, give the result without details. Here
 
 =========  ======================================================================================
 encoder    the whole BERT, :mod:`gtrans.models.base.bert_encoder`. It reads
-           ``[CLS] s1 [SEP] [CLS] s2 [SEP] ..``, so that a group looks to BERT like a sentence
-Eq 3-8     group attention in the encoder's bottom layers, as in every G-Transformer
-Eq 9-10    in its top layers BERT's attention becomes the group attention; global attention and
+           ``[CLS] s1 [SEP] [CLS] s2 [SEP] ..``: to BERT a group looks like a sentence
+Eq 3-8     group attention in the bottom layers, as in every G-Transformer
+Eq 9-10    in the top layers BERT's attention becomes group attention; global attention and
            gates are new
-positions  count through the document, and BERT has learned 512 of them: longer documents are cut
-           between sentences
-decoder    as in :mod:`gtrans.models.gtransformer`, with BERT's width and the corpus's
-           vocabulary
+positions  count through the document. BERT has learned 512: longer documents are cut
+decoder    as in :mod:`gtrans.models.gtransformer`, with BERT's width
 =========  ======================================================================================
 """
 
@@ -46,7 +44,7 @@ class GTransformerBert(BertSourceTransformer, GTransformer):
 
     @classmethod
     def check(cls, cfg: Any, task: Any) -> None:
-        """Raises GtransError for documents that are longer than what BERT can read."""
+        """Raise GtransError for documents that are longer than BERT can read."""
         super().check(cfg, task)
         longest = int(cfg.bert_positions or 0)
         through_document = cfg.unit == "document" and cfg.positions == "document"

@@ -1,20 +1,17 @@
-"""G-Transformer that remembers the chunks before its own in a few vectors.
+"""G-Transformer that remembers earlier chunks of a document in a few vectors.
 
-A document that is longer than ``--max-doc-tokens`` is cut into chunks. Here they are read as a
-stream (:mod:`gtrans.data.units`): every chunk as in :mod:`gtrans.models.gtransformer`,
-and between them the memory of :mod:`gtrans.modules.memory`, which is carried from chunk to
-chunk as the recurrent-memory paper carries it from sentence to sentence. It is updated once for
-a chunk, from the states of all its sentences, and all of them read what the chunks before
-have left.
+A document that is longer than ``--max-doc-tokens`` is cut into chunks, which are read as a stream
+(:mod:`gtrans.data.units`). Each chunk is read as in :mod:`gtrans.models.gtransformer`. Between
+chunks the memory of :mod:`gtrans.modules.memory` is carried as the recurrent-memory paper carries
+it between sentences: it is updated once a chunk, from the states of all its sentences.
 
-With ``--memory-output added`` (the default here) a new model gives the same as a model without
-memory, to the last digit, so that training goes on from a trained G-Transformer (``--init-from``)
-without a loss. ``--memory-size 0`` is that G-Transformer.
+With ``--memory-output added`` (the default here) a new model computes the same as one without
+memory, so that training continues from a trained G-Transformer (``--init-from``).
+``--memory-size 0`` is that G-Transformer.
 
 ==================  =============================================================================
-the chunk        as in :mod:`gtrans.models.gtransformer`
-Eq 1-5 (Feng)       :mod:`gtrans.modules.memory`; h are the states of a chunk, not of a
-                    sentence
+the chunk           as in :mod:`gtrans.models.gtransformer`
+Eq 1-5 (Feng)       :mod:`gtrans.modules.memory`; h are the states of a chunk
 which layers        :mod:`gtrans.models.memory_transformer`
 training            windows of chunks: :mod:`gtrans.data.units`
 ==================  =============================================================================
@@ -60,5 +57,5 @@ class GTransformerMemory(RecurrentMemories, GTransformer):
 
     @property
     def reuses_prefix_states(self) -> bool:
-        """Not where rows have several chunks: each target is read chunk by chunk."""
+        """False: each target is read chunk by chunk."""
         return False

@@ -10,10 +10,10 @@ Hierarchical Attention Networks", EMNLP 2018.
 §3        k = 3 sentences before: ``HanTransformer.inputs``
 ========  =============================================================================
 
-A sentence attends to the states that a sentence has by itself, without a context of its
-own; so they are the same wherever a window begins, and a translation that is finished is
-read once and then kept (:class:`History`). With the decoder's side a document is translated
-sentence after sentence. Fused groups of the decoder attend to their own states, each to its own.
+A sentence attends to states that earlier sentences have without any context. So these states are
+the same wherever a window begins, and a finished translation is read once and kept
+(:class:`History`). With the decoder's side a document is translated sentence after sentence. Each
+fused group of the decoder attends to its own states.
 """
 
 from collections.abc import Mapping, Sequence
@@ -61,9 +61,8 @@ class History:
 
     Attributes:
         source: the encoder's states of each sentence.
-        target: the decoder's states of its translation, a word's groups one after the
-            other.
-        encoded: the current sentences by themselves, until their translation is known.
+        target: the decoder's states of its translation, ``(words, groups * dim)``.
+        encoded: the current sentences without context, until their translation is known.
     """
 
     source: list[PackedContext] = field(default_factory=list)
@@ -71,18 +70,22 @@ class History:
     encoded: EncoderOutput | None = None
 
     def following(self, documents: Tensor) -> "History":
-        """What enters the next sentences of these documents."""
+        """Return the history before the next sentences of these documents."""
         source = [sentence.chosen(documents) for sentence in self.source]
-        return History(source, [sentence.chosen(documents) for sentence in self.target])
+        target = [sentence.chosen(documents) for sentence in self.target]
+        return History(source, target)
 
     @classmethod
     def joined(cls, histories: Sequence["History"]) -> "History":
-        """The states of documents that have as many sentences before the current one."""
-        sides = [history.source for history in histories], [history.target for history in histories]
-        source, target = (
-            [PackedContext.joined(place) for place in zip(*side, strict=True)] for side in sides
-        )
-        return cls(source, target)
+        """Join the histories of documents with equally many sentences before the current one."""
+        source = [history.source for history in histories]
+        target = [history.target for history in histories]
+        return cls(_joined(source), _joined(target))
+
+
+def _joined(histories: Sequence[list[PackedContext]]) -> list[PackedContext]:
+    """Join the states of all documents at each distance."""
+    return [PackedContext.joined(sentences) for sentences in zip(*histories, strict=True)]
 
 
 class HanPlanner(Planner):
@@ -117,17 +120,13 @@ class HanPlanner(Planner):
 
 
 def current_tokens(layout: DocumentLayout) -> Tensor:
-    """The tokens of the last sentence of every row."""
+    """Return the numbers of the tokens of the last sentence of every row."""
     last = layout.sentence_counts[layout.row] - 1
     return layout.sentence.eq(last).nonzero().squeeze(1)
 
 
 class HanEncoder(Encoder):
-    """The sentence Transformer's encoder with hierarchical attention on top.
-
-    Attributes:
-        han: None where the encoder's side has none.
-    """
+    """The sentence Transformer's encoder, perhaps with hierarchical attention on top."""
 
     han: HierarchicalAttention | None
 
@@ -145,7 +144,7 @@ class HanEncoder(Encoder):
             src_tokens: ``(batch, length)``, padded on either side.
             src_lengths: unused.
             memory: the sentences before each row, if rows are single sentences.
-            plan: of the rows; None: it is made now.
+            plan: of the rows; None: they are planned now.
         """
         if plan is None:
             plan = self.planner.on_device({"src_tokens": src_tokens})
@@ -156,9 +155,10 @@ class HanEncoder(Encoder):
             return encoded
         h, layout = encoded.states, encoded.layout
         if memory is None:
-            refined = self.han(h[plan["current"]], h, plan["encoder_before"])
-            return replace(encoded, states=h.index_copy(0, plan["current"], refined))
-        # The words of a document read its history as hypotheses do, each by itself.
+            current = plan["current"]
+            refined = self.han(h[current], h, plan["encoder_before"])
+            return replace(encoded, states=h.index_copy(0, current, refined))
+        # Each word of a document reads its history as a hypothesis does.
         padded = layout.align(h)
         sources = [self.han.sources(sentence) for sentence in memory.source]
         read = self.han.step(padded.flatten(0, 1), sources).view_as(padded)
@@ -166,11 +166,7 @@ class HanEncoder(Encoder):
 
 
 class HanDecoder(Decoder):
-    """The sentence Transformer's decoder with hierarchical attention on top.
-
-    Attributes:
-        han: None where the decoder's side has none.
-    """
+    """The sentence Transformer's decoder, perhaps with hierarchical attention on top."""
 
     han: HierarchicalAttention | None
 
@@ -181,7 +177,7 @@ class HanDecoder(Decoder):
         memory: Any = None,
         plan: Plan | None = None,
     ) -> tuple[Tensor, DocumentLayout]:
-        """As in the base class; the last sentence of every row has seen those before it."""
+        """Return the states; the last sentence of every row has seen the sentences before."""
         if plan is None:
             plan = self.plan_target(prev_output_tokens, encoder_out)
         features, layout = super().states(prev_output_tokens, encoder_out, None, plan)
@@ -191,13 +187,10 @@ class HanDecoder(Decoder):
         refined = [self.han(h[current], h, before) for h in features]
         return features.index_copy(1, current, torch.stack(refined)), layout
 
-    def by_themselves(
+    def states_without_context(
         self, prev_output_tokens: Tensor, encoder_out: EncoderOutput
     ) -> PackedContext:
-        """The states of finished translations, one a row, as later sentences attend to them.
-
-        The states of a word's groups ``(groups * dim,)`` stand one after the other.
-        """
+        """Return ``(words, groups * dim)`` states of finished translations, one a row."""
         plan = self.plan_target(prev_output_tokens, encoder_out)
         words = plan["words"]
         features, layout = super().states(prev_output_tokens, encoder_out, plan=plan)
@@ -205,18 +198,20 @@ class HanDecoder(Decoder):
         return PackedContext(features[:, real].transpose(0, 1).flatten(1), words)
 
     def begin(self, encoder_out: EncoderOutput, beam: int, memory: Any = None) -> DecodeState:
-        """As in the base class, with the history of every row, if there is one."""
+        """Return the state before the first token, with the history of every row."""
         state = super().begin(encoder_out, beam)
         if self.han is not None and memory is not None:
             state.further_sources = [self.han.sources(sentence) for sentence in memory.target]
         return state
 
     def step_states(self, tokens: Tensor, opens: Tensor, state: DecodeState) -> Tensor:
-        """As in the base class; the states have seen the history."""
+        """Return states that have seen the history."""
         features = super().step_states(tokens, opens, state)
         if self.han is None:
             return features
-        refined = [self.han.step(h, state.further_sources, n) for n, h in enumerate(features)]
+        refined = []
+        for group, h in enumerate(features):
+            refined.append(self.han.step(h, state.further_sources, group))
         return torch.stack(refined)
 
 
@@ -235,16 +230,17 @@ class HanTransformer(SentenceTransformer):
     history_size = 0
 
     def add_parts(self, cfg: Any) -> None:
-        """Hierarchical attention, unless sentences are read by themselves."""
+        """Add hierarchical attention on the chosen sides, unless rows are single sentences."""
         self.history_size = int(cfg.context_before or 0)
-        stacks: list[tuple[str, Any]] = [("encoder", self.encoder), ("decoder", self.decoder)]
-        for side, stack in stacks:
-            attends = cfg.unit == "window" and cfg.han_side in ("both", side)
-            stack.han = HierarchicalAttention(self.layer_spec(cfg, side)) if attends else None
+        for side in ("encoder", "decoder"):
+            han = None
+            if cfg.unit == "window" and cfg.han_side in ("both", side):
+                han = HierarchicalAttention(self.layer_spec(cfg, side))
+            getattr(self, side).han = han
 
     @property
     def reuses_prefix_states(self) -> bool:
-        """Not where a translation attends to other sentences of its row."""
+        """False where a translation attends to other sentences of its row."""
         return self.decoder.han is None
 
     def begin_decoding(self, source: Mapping[str, Any], beam: int) -> DecodeState:
@@ -252,17 +248,17 @@ class HanTransformer(SentenceTransformer):
         return self.decoder.begin(self.encode(source), beam, source.get("memory"))
 
     def new_memory(self) -> History:
-        """Nothing comes before the first sentence."""
+        """Return an empty history."""
         return History()
 
     @torch.no_grad()
     def remember(self, prev_output_tokens: Tensor, memory: History) -> None:
-        """Put the sentences with their finished translations in front of ``memory``."""
+        """Put sentences and their finished translations in front of ``memory``."""
         encoded = memory.encoded
         if encoded is None:
             raise ValueError("the sentences have not been encoded with this memory")
         source = PackedContext(encoded.states, encoded.layout.document_lengths)
         memory.source = [source, *memory.source][: self.history_size]
         if self.decoder.han is not None:
-            target = self.decoder.by_themselves(prev_output_tokens, encoded)
+            target = self.decoder.states_without_context(prev_output_tokens, encoded)
             memory.target = [target, *memory.target][: self.history_size]

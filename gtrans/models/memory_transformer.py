@@ -10,9 +10,8 @@ Eq 1-5    :mod:`gtrans.modules.memory`
 §3.4      inference: sentence by sentence, :mod:`gtrans.search.part_search`
 ========  ===========================================================================
 
-Without its memories it is the sentence Transformer: attention stays within sentences, and
-positions restart in every sentence, so that all sentences of a row can be read at once.
-``--memory-size 0`` gives that model.
+Without memories (``--memory-size 0``) it is the sentence Transformer: attention stays within
+sentences and positions restart in each, so that all sentences of a row can be read at once.
 """
 
 import re
@@ -57,11 +56,11 @@ class MemoryConfig:
 
 
 class RecurrentMemories(DocumentModel):
-    """Mixin before the class of a system whose layers have memories."""
+    """Base, before a system's class, for a system whose layers have memories."""
 
     @classmethod
     def check(cls, cfg: Any, task: Any) -> None:
-        """Raises GtransError for options out of range, or that contradict each other."""
+        """Raise GtransError for options that are out of range or contradict each other."""
         super().check(cfg, task)
         if cfg.memory_bptt != -1 and cfg.memory_bptt < 1:
             raise GtransError(
@@ -71,11 +70,10 @@ class RecurrentMemories(DocumentModel):
         _chosen_layers(cfg)
 
     def add_parts(self, cfg: Any) -> None:
-        """Give each layer that ``cfg`` names a memory; none with ``memory_size`` 0.
+        """Give a memory to each layer that the options name.
 
-        Memories are numbered from the encoder's bottom layer to the decoder's top layer, as
-        :class:`gtrans.modules.memory.MemoryFlow` counts them; layers that are left out
-        in decoding, which write nothing, come last.
+        Memories are numbered from the encoder's bottom layer to the decoder's top layer. Layers
+        that are left out in decoding write nothing and come last.
         """
         chosen = _chosen_layers(cfg)
         if not chosen:
@@ -93,25 +91,31 @@ class RecurrentMemories(DocumentModel):
 
 
 def _chosen_layers(cfg: Any) -> dict[str, list[int]]:
-    """The layers of each side that have a memory."""
-    return {
-        side: parse_layers(str(cfg.memory_layers), int(getattr(cfg, f"{side}_layers")))
-        for side in _SIDES
-        if cfg.memory_size and str(cfg.memory_side) in ("both", side)
-    }
+    """Return the layers of each side that have a memory."""
+    chosen = {}
+    for side in _SIDES:
+        if cfg.memory_size and str(cfg.memory_side) in ("both", side):
+            layers = int(getattr(cfg, f"{side}_layers"))
+            chosen[side] = parse_layers(str(cfg.memory_layers), layers)
+    return chosen
 
 
 def parse_layers(text: str, layers: int) -> list[int]:
-    """The layers that ``--memory-layers TEXT`` means in a side of ``layers`` layers.
+    """Return the layers that ``--memory-layers TEXT`` means on a side of ``layers`` layers.
 
     Raises:
-        GtransError: a text that cannot be parsed, or a layer that does not exist.
+        GtransError: the text cannot be parsed, or a layer does not exist.
     """
-    text = {"top": str(layers - 1), "all": f"0-{layers - 1}"}.get(text, text)
+    if text == "top":
+        text = str(layers - 1)
+    elif text == "all":
+        text = f"0-{layers - 1}"
     chosen: set[int] = set()
     for part in text.split(","):
         match = re.fullmatch(r"(\d+)(?:-(\d+))?", part.strip())
-        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        first, last = 1, 0
+        if match:
+            first, last = int(match[1]), int(match[2] or match[1])
         if not first <= last < layers:
             raise GtransError(
                 f"`--memory-layers` must be top, all, or layers between 0 and {layers - 1} as in "

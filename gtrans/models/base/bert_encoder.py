@@ -36,7 +36,7 @@ class BertSourceConfig(UnitTransformerConfig):
 
 
 class BertEncoder(Encoder):
-    """An encoder with the architecture of a BERT; as first base, it makes another encoder one.
+    """An encoder with the architecture of a BERT; put first among bases, it makes any encoder one.
 
     Attributes:
         embed_segments: ``(2, dim)`` embeddings of the token types.
@@ -60,25 +60,26 @@ class BertEncoder(Encoder):
     def embedded(
         self, tokens: Tensor, layout: DocumentLayout, segments: Tensor | None = None
     ) -> Tensor:
-        """As in the base class; without ``segments`` all tokens have token type 0."""
+        """Return packed embeddings; without ``segments`` all tokens have token type 0."""
         if segments is None and self.embed_segments is not None:
             segments = self.embed_segments.weight[0]
         return super().embedded(tokens, layout, segments)
 
     @torch.no_grad()
     def start_from(self, bert: BertWeights) -> set[str]:
-        """Copy the parameters of a BERT; returns the names of the loaded parameters.
+        """Copy the parameters of a BERT, and return their names.
 
         Raises:
             GtransError: the BERT has other sizes than this encoder.
         """
         layer: Any = self.layers[0]
-        for flag, own, there in (
+        sizes = (
             ("encoder-embed-dim", self.embed_tokens.embedding_dim, bert.dim),
             ("encoder-layers", len(self.layers), bert.layers),
             ("encoder-attention-heads", layer.self_attn.heads, bert.heads),
             ("encoder-ffn-embed-dim", layer.fc1.out_features, bert.ffn_dim),
-        ):
+        )
+        for flag, own, there in sizes:
             if own != there:
                 raise GtransError(
                     f"`--{flag}` is {own}, but that of the BERT {bert.name} is {there}; give "
@@ -95,18 +96,18 @@ class BertEncoder(Encoder):
 
 
 class BertSourceTransformer(DocumentModel):
-    """Mixin before a system's class, for a system whose encoder is a :class:`BertEncoder`."""
+    """Base, before a system's class, for a system whose encoder is a :class:`BertEncoder`."""
 
     encoder: BertEncoder
 
     @classmethod
     def bert_use(cls, cfg: Any) -> str | None:
-        """The source in BERT's subwords."""
+        """Return ``BERT_SUBWORDS``."""
         return BERT_SUBWORDS
 
     @classmethod
     def layer_spec(cls, cfg: Any, side: str) -> LayerSpec:
-        """The encoder's layers are BERT's."""
+        """Return BERT's sizes and switches for the encoder."""
         spec = super().layer_spec(cfg, side)
         if side == "decoder":
             return spec
@@ -114,5 +115,5 @@ class BertSourceTransformer(DocumentModel):
         return replace(spec, activation="gelu", pre_norm=False, norm_eps=eps)
 
     def start_from_bert(self, bert: BertWeights) -> set[str]:
-        """See :meth:`gtrans.models.base.model.DocumentModel.start_from_bert`."""
+        """Initialise the encoder, and return the names of the loaded parameters."""
         return {f"encoder.{name}" for name in self.encoder.start_from(bert)}

@@ -1,6 +1,6 @@
-"""Whether the options of a checkpoint describe the model whose parameters are in it.
+"""Whether the options of a checkpoint describe the parameters in it.
 
-This is asked before the model is built, because options of any size cost nothing to write.
+Checked before the model is built, because a forged checkpoint may ask for a model of any size.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from gtrans.models.base.model import DocumentModel
 from gtrans.models.base.presets import resolve_sizes
 from gtrans.modules.file_values import reading
 
+_DESCRIBED = "the model that its options describe"
+
 
 def check_fit(state: Mapping[str, Any], path: str | Path) -> None:
     """Compare the options of the model in a checkpoint with its parameters.
@@ -29,62 +31,64 @@ def check_fit(state: Mapping[str, Any], path: str | Path) -> None:
     Checkpoints of fairseq's own models are left to fairseq.
 
     Args:
-        state: a checkpoint that :func:`gtrans.checkpoints.reading.read_checkpoint` has let through.
-        path: the file, for messages.
+        state: a checkpoint from :func:`gtrans.checkpoints.reading.read_checkpoint`.
+        path: its file, for messages.
 
     Raises:
-        GtransError: an option is of a wrong type or size, or parameters are missing, unknown or
+        GtransError: an option has a wrong type or size, or parameters are missing, unknown or
             of other shapes.
     """
-    tensors, described = state["model"], described_model(options_of(state, "model"), path)
+    tensors = state["model"]
+    described = described_model(options_of(state, "model"), path)
     if described is None:
         return
     model, cfg = described
-    described_by = reading(path, "the model that its options describe")
-    with described_by, torch.device("meta"), _Unfilled():
-        without_values = model.build_model(cfg, _task_of(tensors))
+    task = _task_of(tensors)
+    with reading(path, _DESCRIBED), torch.device("meta"), _Unfilled():
+        without_values = model.build_model(cfg, task)
     check_shapes(tensors, without_values.state_dict(), path)
 
 
 def described_model(
     options: Mapping[str, Any], path: str | Path
 ) -> tuple[type[DocumentModel], Any] | None:
-    """The class and all options of the model of a checkpoint; None: it is none of this project's.
+    """Return class and options of the model of a checkpoint; None for fairseq's own models.
 
     Raises:
-        GtransError: an option is of a wrong type.
+        GtransError: an option has a wrong type.
     """
     model = ARCH_MODEL_REGISTRY.get(str(options.get("_name")))
     if not isinstance(model, type) or not issubclass(model, DocumentModel):
         return None
-    # The parameters are those of the checkpoint, whatever the training began with.
+    # The checkpoint has the parameters, so training's start is not needed.
     known = {"_name", *model.options.__dataclass_fields__} - {"init_xlmr"}
-    with reading(path, "the model that its options describe"):
-        named = Namespace(**{name: value for name, value in options.items() if name in known})
-        return model, resolve_sizes(named, model.options, model.presets)
+    named = {name: value for name, value in options.items() if name in known}
+    with reading(path, _DESCRIBED):
+        return model, resolve_sizes(Namespace(**named), model.options, model.presets)
 
 
 class _Unfilled(TorchFunctionMode):
-    """Leaves new parameters unfilled: on ``meta`` that would load torch's compiler for seconds."""
+    """Leaves new parameters unfilled: filling on ``meta`` loads torch's compiler for seconds."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """``func``, unless it fills a tensor at random."""
+        """Call ``func`` unless it fills a tensor at random."""
         named = kwargs or {}
-        if getattr(func, "__name__", "") in ("normal_", "uniform_"):
-            return named["tensor"] if "tensor" in named else args[0]
-        return func(*args, **named)
+        if getattr(func, "__name__", "") not in ("normal_", "uniform_"):
+            return func(*args, **named)
+        return named["tensor"] if "tensor" in named else args[0]
 
 
 def _task_of(tensors: Mapping[str, Tensor]) -> Any:
-    """A task with dictionaries as large as the embeddings; both are one if they are equal."""
-    tables = [tensors.get(f"{side}.embed_tokens.weight") for side in ("encoder", "decoder")]
-    sizes = [0 if table is None else table.size(0) for table in tables]
-    source, target = (_dictionary_of(size) for size in sizes)
-    joint = None not in tables and sizes[0] == sizes[1]
-    return Namespace(source_dictionary=source, target_dictionary=source if joint else target)
+    """Return a task with dictionaries as large as the embeddings; equal sizes make them one."""
+    source = _dictionary_of(tensors.get("encoder.embed_tokens.weight"))
+    target = _dictionary_of(tensors.get("decoder.embed_tokens.weight"))
+    if len(source) == len(target):
+        target = source
+    return Namespace(source_dictionary=source, target_dictionary=target)
 
 
-def _dictionary_of(count: int) -> Dictionary:
+def _dictionary_of(embeddings: Tensor | None) -> Dictionary:
     dictionary = Dictionary()
-    dictionary.symbols += [""] * (count - len(dictionary))
+    if embeddings is not None:
+        dictionary.symbols += [""] * (embeddings.size(0) - len(dictionary))
     return dictionary

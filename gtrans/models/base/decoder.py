@@ -1,4 +1,4 @@
-"""The decoder that all systems share; a system may replace it."""
+"""The decoder of all systems."""
 
 from __future__ import annotations
 
@@ -36,18 +36,15 @@ _STATE = "gtrans"
 class Decoder(Stack, FairseqIncrementalDecoder):
     """The decoder: teacher-forced on packed tokens, or one token at a time.
 
-    A search gives it to a state that knows which hypotheses belong to one source (:meth:`begin`,
-    :meth:`step`), so that keys and values of a source are computed and stored once. fairseq's own
-    search instead repeats the encoder's output for every hypothesis and reorders it together with
-    an ``incremental_state``: here both only record row numbers, and the state is in the latter.
+    In a search, the hypotheses of a source share its keys and values (:meth:`begin`,
+    :meth:`step`). fairseq's own search repeats the encoder's output for every hypothesis and
+    reorders it with an ``incremental_state``. Here both record row numbers only.
 
-    Logits of a decoder with several groups of layers are log-probabilities already. A softmax
-    leaves them as they are, except for geometric fusion, whose scores a search takes without one
-    (:meth:`search_scores`).
+    If several groups of layers predict words, the logits are log-probabilities already.
 
     Attributes:
         cross_kinds: kind of cross-attention of every layer.
-        groups: the groups of its layers that predict words.
+        groups: the groups of layers that predict words.
     """
 
     def __init__(
@@ -58,9 +55,11 @@ class Decoder(Stack, FairseqIncrementalDecoder):
         design: StackDesign,
     ) -> None:
         FairseqIncrementalDecoder.__init__(self, dictionary)
-        spec, self.cross_kinds = design.spec, tuple(design.cross_kinds)
-        kinds = zip(design.self_kinds, self.cross_kinds, strict=True)
-        layers = [DecoderLayer(spec, kind, cross) for kind, cross in kinds]
+        spec = design.spec
+        self.cross_kinds = tuple(design.cross_kinds)
+        layers = []
+        for self_kind, cross_kind in zip(design.self_kinds, self.cross_kinds, strict=True):
+            layers.append(DecoderLayer(spec, self_kind, cross_kind))
         self.build(cfg, embed_tokens, design, layers)
         self.transparent: TransparentAttention | None = None
         if design.transparent:
@@ -90,17 +89,16 @@ class Decoder(Stack, FairseqIncrementalDecoder):
         incremental_state: Optional[dict[str, Any]] = None,
         **options: Any,
     ) -> tuple[Any, dict[str, Any]]:
-        """A teacher-forced pass, or with ``incremental_state`` one step of fairseq's search.
+        """Run a teacher-forced pass, or with ``incremental_state`` a step of fairseq's search.
 
         Args:
             prev_output_tokens: ``(batch, length)``; in a step all tokens so far.
             encoder_out: the encoded sources.
-            incremental_state: fairseq's memory of one search, empty at its beginning.
+            incremental_state: the state of fairseq's search, empty at its beginning.
             options: further arguments of :meth:`teacher_forced`.
 
         Returns:
-            logits ``(batch, length, vocabulary)``, in a step ``(batch, 1, vocabulary)`` of the
-            last token, and a dictionary with at least ``attn``, which fairseq reads.
+            logits ``(batch, length, vocabulary)``, in a step of length 1, and a dictionary.
         """
         if incremental_state is None:
             return self.teacher_forced(prev_output_tokens, encoder_out, **options)
@@ -108,7 +106,8 @@ class Decoder(Stack, FairseqIncrementalDecoder):
         if state is None:
             # The hypotheses of a source stay next to each other in all of fairseq's searches.
             beam = max(prev_output_tokens.size(0) // encoder_out.layout.shape[0], 1)
-            state = incremental_state[_STATE] = self.begin(encoder_out, beam)
+            state = self.begin(encoder_out, beam)
+            incremental_state[_STATE] = state
         opens = torch.zeros_like(prev_output_tokens[:, 0], dtype=torch.bool)
         logits = torch.empty(0)
         # One token, unless the first call comes with a longer prefix.
@@ -126,31 +125,27 @@ class Decoder(Stack, FairseqIncrementalDecoder):
         memory: MemoryFlow | None = None,
         plan: Plan | None = None,
     ) -> tuple[Any, dict[str, Any]]:
-        """Logits ``(batch, length, vocabulary)`` of every next token.
+        """Return logits ``(batch, length, vocabulary)`` of every next token.
 
-        Neighbouring rows of one source (``encoder_out.source_of_row``) share the states of
-        their common prefix.
-
-        Args:
-            prev_output_tokens: ``(batch, length)`` decoder input, padded on the right.
-            encoder_out: the encoded sources.
-            predict_at, states_only: see
-                :meth:`gtrans.models.base.model.DocumentModel.forward`.
-            memory: as in :meth:`gtrans.models.base.encoder.Encoder.forward`.
-            plan: of the input; None: it is made now.
+        Arguments as in :meth:`gtrans.models.base.model.DocumentModel.forward`.
         """
         features, layout = self.states(prev_output_tokens, encoder_out, memory, plan)
         extra: dict[str, Any] = {"attn": None}
         if predict_at is not None:
             features = layout.choose(features.transpose(0, 1), predict_at).transpose(0, 1)
         if states_only:
-            # A view, so that DistributedDataParallel finds the matrix among what the output needs.
-            projection = self.output_projection.weight
-            projection = projection.view_as(projection)
+            # Views, so that DistributedDataParallel finds both among what the output needs.
+            weight: Tensor = self.output_projection.weight
             bias: Tensor | None = self.output_projection.bias
-            bias = None if bias is None else bias.view_as(bias)
-            weights, fusion = self.log_weights(), self.probability_fusion
-            return DecoderStates(features, weights, projection, layout, fusion, bias), extra
+            states = DecoderStates(
+                features,
+                self.log_weights(),
+                weight.view_as(weight),
+                layout,
+                self.probability_fusion,
+                None if bias is None else bias.view_as(bias),
+            )
+            return states, extra
         if predict_at is not None:
             return self.logits(features), extra
         if features.size(0) == 1:
@@ -165,10 +160,11 @@ class Decoder(Stack, FairseqIncrementalDecoder):
         memory: MemoryFlow | None = None,
         plan: Plan | None = None,
     ) -> tuple[Tensor, DocumentLayout]:
-        """States before the output projection, ``(groups, tokens, dim)``, and their layout."""
+        """Return the states ``(groups, tokens, dim)`` to project, and their layout."""
         if plan is None:
             plan = self.plan_target(prev_output_tokens, encoder_out)
-        layout, sources, order = plan["target"], self._sources(encoder_out), None
+        layout = plan["target"]
+        order = None
         if self.embed.by_sentence:
             most = encoder_out.layout.most_sentences
             order = self.embed.order(layout.sentence, most, plan["in_several"])
@@ -181,9 +177,11 @@ class Decoder(Stack, FairseqIncrementalDecoder):
             memory,
             plan.get("decoder_memory"),
         )
-        pairs = zip(self.layers, sources, strict=True)
-        layers = [partial(layer, encoded=source, inputs=inputs) for layer, source in pairs]
-        features, _ = self.run(self.embedded(prev_output_tokens, layout), layers)
+        layers = []
+        for layer, source in zip(self.layers, self._sources(encoder_out), strict=True):
+            layers.append(partial(layer, encoded=source, inputs=inputs))
+        embedded = self.embedded(prev_output_tokens, layout)
+        features, _ = self.run(embedded, layers)
         if self.training and self.probabilities is not None and features.size(0) == 1:
             # One group has no use for its weight, but DistributedDataParallel needs a gradient,
             # even a zero one, for every parameter.
@@ -201,12 +199,12 @@ class Decoder(Stack, FairseqIncrementalDecoder):
         return self.planner.on_device(net_input, encoder_out.layout)
 
     def search_scores(self, logits: Tensor) -> Tensor:
-        """``(.., vocabulary)`` what a search adds up: log-probabilities in single precision.
+        """Return log-probabilities ``(.., vocabulary)`` in single precision, for a search.
 
-        Geometric fusion's stay as they are, not normalised, as in the authors' code.
+        Geometric fusion is not normalised, as in the authors' code.
         """
-        several = self.groups.stop - self.groups.start > 1
-        if several and self.probability_fusion == "geometric":
+        has_several_groups = self.groups.stop - self.groups.start > 1
+        if has_several_groups and self.probability_fusion == "geometric":
             return logits.float()
         return torch.log_softmax(logits.float(), -1)
 
@@ -216,12 +214,12 @@ class Decoder(Stack, FairseqIncrementalDecoder):
         log_probs: bool,
         sample: Any = None,
     ) -> Tensor:
-        """What fairseq's criteria and search read: :meth:`search_scores`, or their exponentials."""
+        """Return :meth:`search_scores`, or their exponentials, for fairseq."""
         scores = self.search_scores(net_output[0])
         return scores if log_probs else scores.exp()
 
     def log_weights(self) -> Tensor:
-        """``(groups in use,)`` log psi (GTRANS, Eq 6); 0 for a single group."""
+        """Return ``(groups in use,)`` log psi (GTRANS, Eq 6); 0 for a single group."""
         if self.probabilities is None:
             return self.output_projection.weight.new_zeros(1, dtype=torch.float32)
         return self.probabilities.log_weights(self.groups)
@@ -229,30 +227,32 @@ class Decoder(Stack, FairseqIncrementalDecoder):
     def begin(
         self, encoder_out: EncoderOutput, beam: int, memory: MemoryFlow | None = None
     ) -> DecodeState:
-        """The state before the first token, with ``beam`` hypotheses for every source."""
-        layout, order, used = encoder_out.layout, encoder_out.order, self.used_layers
-        context, documents = encoder_out.context, layout.documents
+        """Return the state before the first token, with ``beam`` hypotheses for every source."""
+        layout, order, context = encoder_out.layout, encoder_out.order, encoder_out.context
+        used = self.used_layers
         group: Sources = {}
         whole: Sources = {}
         contexts: Sources = {}
         memories: Sources = {}
         layers: Any = self.layers
         for n, states in enumerate(self._sources(encoder_out)[:used]):
-            attention, kind, layer = layers[n].encoder_attn, self.cross_kinds[n], layers[n]
-            if kind != "global" and not as_global(kind, layout):
+            layer, kind = layers[n], self.cross_kinds[n]
+            attention = layer.encoder_attn
+            sees_all = as_global(kind, layout)
+            if kind != "global" and not sees_all:
                 group[n] = attention.k_proj(states), attention.v_proj(states)
-            if kind != "group" or as_global(kind, layout):
+            if kind != "group" or sees_all:
                 attention = attention.global_attn or attention
                 keys = states if kind == "group" or order is None else states + order
-                pair = attention.k_proj(keys), attention.v_proj(states)
-                whole[n] = layout.align(pair[0]), layout.align(pair[1])
+                key, value = attention.k_proj(keys), attention.v_proj(states)
+                whole[n] = layout.align(key), layout.align(value)
             if layer.context_attn is not None and context is not None:
                 attention = layer.context_attn.attention
                 read = context.states.to(attention.k_proj.weight)
-                pair = attention.k_proj(read), attention.v_proj(read)
-                contexts[n] = context.align(pair[0]), context.align(pair[1])
+                key, value = attention.k_proj(read), attention.v_proj(read)
+                contexts[n] = context.align(key), context.align(value)
             if layer.memory is not None and memory is not None:
-                memories[n] = layer.memory.prepare(memory, documents)
+                memories[n] = layer.memory.prepare(memory, layout.documents)
         return DecodeState(
             layout,
             beam,
@@ -272,15 +272,15 @@ class Decoder(Stack, FairseqIncrementalDecoder):
         state: DecodeState,
         memory: MemoryFlow | None = None,
     ) -> None:
-        """Let a search begin behind some whole sentences, which are read in one pass.
+        """Let a search begin behind whole sentences, which are read in one pass.
 
         Args:
-            prefix: ``(documents, longest)`` decoder input, padded on the right, that all
-                hypotheses of a document have read.
+            prefix: ``(documents, longest)`` decoder input of all hypotheses of a document, padded
+                on the right.
             encoder_out: the encoded sources.
             state: from :meth:`begin`; updated in place.
-            memory: the memory with which the sources begin. The states it receives here,
-                :meth:`gtrans.models.base.model.DocumentModel.remember` replaces.
+            memory: the memory before the sources;
+                :meth:`gtrans.models.base.model.DocumentModel.remember` replaces what this writes.
         """
         projected: dict[nn.Module, Tensor] = {}
 
@@ -288,8 +288,10 @@ class Decoder(Stack, FairseqIncrementalDecoder):
             projected[projection] = output
 
         layers: Any = self.layers
-        own = [layers[number].self_attn for number in state.layers_of_document]
-        attentions = [attention.global_attn or attention for attention in own]
+        attentions = []
+        for number in state.layers_of_document:
+            attention = layers[number].self_attn
+            attentions.append(attention.global_attn or attention)
         with ExitStack() as hooks:
             for attention in attentions:
                 hooks.enter_context(attention.k_proj.register_forward_hook(keep))
@@ -303,37 +305,40 @@ class Decoder(Stack, FairseqIncrementalDecoder):
         state.begin_behind(layout, pairs)
 
     def step(self, tokens: Tensor, opens: Tensor, state: DecodeState) -> Tensor:
-        """Logits ``(hypotheses, vocabulary)`` after one more token of every hypothesis.
+        """Return logits ``(hypotheses, vocabulary)`` after one more token of every hypothesis.
 
         Args:
-            tokens: ``(hypotheses,)`` the newest token.
-            opens: ``(hypotheses,)`` whether that token opens a sentence.
+            tokens: ``(hypotheses,)`` the newest tokens.
+            opens: ``(hypotheses,)`` True where the token opens a sentence.
             state: updated in place.
         """
         return self.logits(self.step_states(tokens, opens, state))
 
     def step_states(self, tokens: Tensor, opens: Tensor, state: DecodeState) -> Tensor:
-        """States of a :meth:`step` before the output projection: ``(groups, hypotheses, dim)``."""
+        """Return the states ``(groups, hypotheses, dim)`` that a :meth:`step` projects."""
         state.advance(opens)
         order = None
         if self.embed.by_sentence:
             order = self.embed.order(state.sentence, state.most_sentences, state.in_several)
         x = self.embedding(tokens, state.positions())
+        # A state has the layers in use only.
         pairs: Any = zip(self.layers, state.layers, strict=False)
         layers = [partial(layer.step, keys=keys, order=order) for layer, keys in pairs]
-        return self.run(x, layers)[0]
+        features, _ = self.run(x, layers)
+        return features
 
     def reorder_incremental_state(
         self, incremental_state: dict[str, Any], new_order: Tensor
     ) -> None:
-        """Hypothesis ``i`` continues hypothesis ``new_order[i]``; sources without any are dropped.
+        """Let hypothesis ``i`` continue hypothesis ``new_order[i]``.
 
-        The hypotheses of a source stay next to each other, as in all of fairseq's searches.
+        Sources without hypotheses are dropped. The hypotheses of a source stay next to each other,
+        as in all of fairseq's searches.
         """
         state = incremental_state.get(_STATE)
         if state is None:
             return
-        # The host waits here once a step; what follows from the order it computes itself.
+        # The host waits here once a step; it computes itself what follows from the order.
         parents = new_order.cpu().view(-1, state.beam)
         sources = torch.div(parents[:, 0], state.beam, rounding_mode="floor")
         numbers = torch.arange(sources.numel())
@@ -345,7 +350,7 @@ class Decoder(Stack, FairseqIncrementalDecoder):
             state.reorder(to_device(remaining, new_order.device))
 
     def logits(self, features: Tensor) -> Tensor:
-        """``(groups, tokens, dim) -> (tokens, vocabulary)``; logits of several groups are fused."""
+        """Map ``(groups, tokens, dim)`` to logits ``(tokens, vocabulary)``, fused over groups."""
         if features.size(0) == 1:
             logits: Tensor = self.output_projection(features[0])
             return logits
@@ -353,7 +358,7 @@ class Decoder(Stack, FairseqIncrementalDecoder):
         return fuse_probabilities(logits, self.log_weights(), self.probability_fusion)
 
     def _sources(self, encoder_out: EncoderOutput) -> list[Tensor]:
-        """The packed source states that each layer attends to."""
+        """Return the packed source states that each layer attends to."""
         if self.transparent is None:
             return [encoder_out.states] * len(self.layers)
         sources: list[Tensor] = self.transparent(encoder_out.layers)

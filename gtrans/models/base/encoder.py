@@ -1,4 +1,4 @@
-"""What encoder and decoder share, and the encoder of all systems; a system may replace it."""
+"""The encoder of all systems, and :class:`Stack`, its common base with the decoder."""
 
 from __future__ import annotations
 
@@ -27,21 +27,17 @@ class StackDesign:
     """How a system builds the stack of one side.
 
     Attributes:
-        spec: sizes and switches of its layers.
-        self_kinds: kind of self-attention of every layer, the bottom layer first
-            (:data:`gtrans.modules.transformer.KINDS`).
-        fusion: builds the fusion of its layers; it returns None if the output is the last layer's.
-        cross_kinds: the same for cross-attention; empty in encoders.
+        self_kinds, cross_kinds: kind of attention of every layer, the bottom layer first
+            (:data:`gtrans.modules.transformer.KINDS`); encoders have no ``cross_kinds``.
+        fusion: builds the fusion of layers, or returns None.
         by_sentence: positions restart in every sentence.
         has_groups: some layer, of either side, has combined attention.
         final_norm: a pre-norm stack ends with a LayerNorm.
         used_layers: how many layers run, from the bottom; None: all.
-        groups: first and last group of a decoder's fusion that predict words, from 1; None:
-            all.
-        transparent: number of encoder layers if each decoder layer attends to its own mixture
-            of them (set in both stacks); 0: it attends to the encoder's output.
-        probability_fusion: how the probabilities of a decoder's groups are fused
-            (:func:`gtrans.modules.layer_fusion.fuse_log_probs`).
+        groups: first and last group of a decoder that predict words, from 1; None: all.
+        transparent: number of encoder layers, if each decoder layer attends to its own mixture
+            of them (set in both stacks); else 0.
+        probability_fusion: see :func:`gtrans.modules.layer_fusion.fuse_log_probs`.
     """
 
     spec: LayerSpec
@@ -59,14 +55,7 @@ class StackDesign:
 
 @dataclass(frozen=True)
 class AttentionKinds:
-    """The kind of attention of every layer, the bottom layer first.
-
-    Kinds: see :data:`gtrans.modules.transformer.KINDS`.
-
-    Attributes:
-        encoder, decoder: kinds of self-attention.
-        cross: kinds of cross-attention.
-    """
+    """The kind of self-attention and cross-attention of every layer, the bottom layer first."""
 
     encoder: Sequence[str]
     decoder: Sequence[str]
@@ -74,19 +63,19 @@ class AttentionKinds:
 
     @classmethod
     def all(cls, kind: str, cfg: StackConfig) -> AttentionKinds:
-        """The same kind everywhere."""
-        encoder, decoder = int(cfg.encoder_layers or 0), int(cfg.decoder_layers or 0)
-        return cls([kind] * encoder, [kind] * decoder, [kind] * decoder)
+        """Return the same kind for all layers."""
+        in_encoder = [kind] * int(cfg.encoder_layers or 0)
+        in_decoder = [kind] * int(cfg.decoder_layers or 0)
+        return cls(encoder=in_encoder, decoder=in_decoder, cross=in_decoder)
 
 
 class Stack(nn.Module):
-    """What encoder and decoder have in common: embeddings, layers, and how they are fused.
+    """Embeddings, layers, and the fusion of layers.
 
     Attributes:
-        frame: how sentences are marked.
-        opening: id of the token that opens every sentence of the decoder's input; in rows that
-            begin with ``</s>``, ``</s>`` opens them.
-        self_kinds: kind of self-attention of every layer.
+        frame: special tokens of sentences.
+        opening: id of the token that opens every sentence of the decoder's input, unless the row
+            begins with ``</s>``.
         used_layers: how many layers run, from the bottom.
         fusion: fuses the outputs of the layers; None: the output is the last layer's.
         layer_norm: LayerNorm at the end, or None.
@@ -108,19 +97,26 @@ class Stack(nn.Module):
         design: StackDesign,
         layers: Sequence[nn.Module],
     ) -> None:
-        """Set the attributes; ``layers`` are the side's."""
-        self.frame = frame = Frame.of(cfg, self.dictionary, self.dictionary)
+        """Set the attributes."""
+        frame = Frame.of(cfg, self.dictionary, self.dictionary)
+        self.frame = frame
         # Rows that begin with `</s>` are found without it (DocumentLayout.of_target).
         ends_open = frame.opening == frame.eos and frame.document_token is None
         self.opening = frame.bos if ends_open else frame.opening
         self.embed_tokens = embed_tokens
-        dim, size = embed_tokens.embedding_dim, int(cfg.max_positions or 0)
-        self.embed_positions = LearnedPositions(dim, size) if cfg.learned_positions else None
+        dim = embed_tokens.embedding_dim
+        self.embed_positions = None
+        if cfg.learned_positions:
+            self.embed_positions = LearnedPositions(dim, int(cfg.max_positions or 0))
         self.layernorm_embedding = nn.LayerNorm(dim) if cfg.layernorm_embedding else None
-        scale = 1.0 if cfg.no_scale_embedding else math.sqrt(dim)
-        dropout = float(cfg.dropout)
-        positions = design.by_sentence, design.has_groups, str(cfg.sinusoid)
-        self.embed = Embedder(dim, scale, dropout, *positions)
+        self.embed = Embedder(
+            dim,
+            1.0 if cfg.no_scale_embedding else math.sqrt(dim),
+            float(cfg.dropout),
+            design.by_sentence,
+            design.has_groups,
+            str(cfg.sinusoid),
+        )
         self.self_kinds = tuple(design.self_kinds)
         self.layers = nn.ModuleList(layers)
         self.used_layers = design.used_layers or len(self.layers)
@@ -133,12 +129,9 @@ class Stack(nn.Module):
     def embedding(
         self, tokens: Tensor, positions: tuple[Tensor | int, int], segments: Tensor | None = None
     ) -> Tensor:
-        """``(tokens, dim)`` embeddings; ``segments (tokens, dim)`` are added to them.
+        """Return embeddings ``(tokens, dim)`` of ids ``tokens (tokens,)``.
 
-        Args:
-            tokens: ``(tokens,)`` ids.
-            positions: ``(tokens,)`` of each, or the one of all, and a number above all of them.
-            segments: embedded segments, or None.
+        ``positions``: of each token ``(tokens,)`` or of all, and a number above them.
         """
         if self.start is not None:
             tokens = tokens.masked_fill(tokens.eq(self.frame.eos), self.start)
@@ -149,9 +142,9 @@ class Stack(nn.Module):
     def embedded(
         self, tokens: Tensor, layout: DocumentLayout, segments: Tensor | None = None
     ) -> Tensor:
-        """``(tokens, dim)`` packed embeddings of ``tokens (batch, length)``.
+        """Return packed embeddings ``(tokens, dim)`` of ``tokens (batch, length)``.
 
-        ``segments (tokens, dim)`` are added to them.
+        Embedded ``segments (tokens, dim)`` are added.
         """
         positions: tuple[Tensor | int, int] = layout.position, layout.longest
         if self.embed.by_sentence:
@@ -165,16 +158,10 @@ class Stack(nn.Module):
         keep_all: bool = False,
         cut: tuple[int, Callable[[Tensor], Tensor]] | None = None,
     ) -> tuple[Tensor, list[Tensor]]:
-        """Run the layers in use, and the LayerNorm at the end.
+        """Run the layers in use, and the LayerNorm at the end, on ``x (tokens, dim)``.
 
-        Args:
-            x: ``(tokens, dim)`` the embedded input.
-            layers: all layers of the stack, each a function of the states below.
-            keep_all, cut: as in :func:`gtrans.modules.layer_fusion.run_layers`; only a stack with
-                a fusion can keep the states of all layers.
-
-        Returns:
-            ``(groups, tokens, dim)``, and the states that were stored.
+        ``keep_all`` and ``cut`` as in :func:`gtrans.modules.layer_fusion.run_layers`. Returns the
+        output ``(groups, tokens, dim)``, and the stored states; without fusion the last one.
         """
         layers = layers[: self.used_layers]
         if self.fusion is None:
@@ -187,9 +174,10 @@ class Stack(nn.Module):
         return output, states
 
     def max_positions(self) -> int:
-        """Most tokens of a row; sinusoidal positions have no limit."""
-        learned = self.embed_positions
-        return sys.maxsize if learned is None or self.embed.by_sentence else learned.size
+        """Return the most tokens of a row; only learned positions have a limit."""
+        if self.embed_positions is None or self.embed.by_sentence:
+            return sys.maxsize
+        return self.embed_positions.size
 
 
 def _run_plain(
@@ -197,7 +185,6 @@ def _run_plain(
     x: Tensor,
     cut: tuple[int, Callable[[Tensor], Tensor]] | None,
 ) -> Tensor:
-    """Run layers one after the other; ``cut``: as in :meth:`Stack.run`."""
     bottom = layers if cut is None else layers[: cut[0]]
     for layer in bottom:
         x = layer(x)
@@ -216,11 +203,10 @@ class EncoderOutput:
         states: ``(source tokens, dim)`` packed.
         layout: the source's layout.
         order: ``(source tokens, dim)`` embedded sentence numbers for global attention, or None.
-        layers: what the fusion has stored, ``(source tokens, dim)`` each: for transparent attention
-            of the embedded input and all layers.
-        context: the contexts for the decoder's context attention, or None.
-        source_of_row: ``(rows,)`` the source of each row of a batch in which sources are
-            repeated or reordered; None: every source once, in order.
+        layers: ``(source tokens, dim)`` each, for transparent attention: the embedded input and
+            the outputs of all layers.
+        context: for the decoder's context attention, or None.
+        source_of_row: ``(rows,)`` the source of each row; None: every source once, in order.
     """
 
     states: Tensor
@@ -231,13 +217,13 @@ class EncoderOutput:
     source_of_row: Tensor | None = None
 
     def reordered(self, order: Tensor) -> EncoderOutput:
-        """A batch whose row ``i`` is row ``order[i]`` of this one, without copying states."""
+        """Return a batch whose row ``i`` is row ``order[i]`` of this one; states stay."""
         rows = order if self.source_of_row is None else self.source_of_row[order]
         return replace(self, source_of_row=rows)
 
 
 class Encoder(Stack, FairseqEncoder):
-    """Embeds a batch of rows and runs the layers on the packed tokens."""
+    """Embeds the rows of a batch and runs the layers on the packed tokens."""
 
     def __init__(
         self,
@@ -264,9 +250,9 @@ class Encoder(Stack, FairseqEncoder):
 
         Args:
             src_tokens: ``(batch, length)``, padded on either side.
-            src_lengths: unused; lengths are known from the padding.
+            src_lengths: unused.
             context: the context of each row, for context attention.
-            memory: the memory with which the rows begin; it receives that with which they end.
+            memory: the memory before the rows; updated in place.
             plan: of these rows; None: it is made now.
         """
         if plan is None:
@@ -279,13 +265,11 @@ class Encoder(Stack, FairseqEncoder):
         inputs = LayerInputs(
             plan["encoder"], {}, order, None, context, memory, plan.get("encoder_memory")
         )
-        fused, states = self.run(
-            self.embedded(src_tokens, layout),
-            [partial(layer, inputs=inputs) for layer in self.layers],
-            keep_all=self.gives_layers,
-        )
+        layers = [partial(layer, inputs=inputs) for layer in self.layers]
+        embedded = self.embedded(src_tokens, layout)
+        fused, states = self.run(embedded, layers, keep_all=self.gives_layers)
         return EncoderOutput(fused[0], layout, order, states, context)
 
     def reorder_encoder_out(self, encoder_out: EncoderOutput, new_order: Tensor) -> EncoderOutput:
-        """As in fairseq: row ``i`` continues row ``new_order[i]``."""
+        """Reorder as in fairseq: row ``i`` continues row ``new_order[i]``."""
         return encoder_out.reordered(new_order)

@@ -54,10 +54,7 @@ _OF_STOCK_LAYERS = {
 
 
 def reads_plain_documents(options: Mapping[str, Any], unit: str) -> bool:
-    """Return whether a model with these options reads a document as one text, without sentences.
-
-    Only such a model can learn where a document ends.
-    """
+    """Return whether a model with these options reads a document as one text, without sentences."""
     by_sentence = str(options.get("positions")) == "sentence"
     return unit == "document" and options.get("doc_mode") == "full" and not by_sentence
 
@@ -86,17 +83,13 @@ class InputSpec:
 class DocumentModel(FairseqEncoderDecoderModel):
     """An encoder and a decoder that attend over the whole unit, and the base of all systems.
 
-    A system says in ``inputs`` what it reads. It describes its stacks in :meth:`attention_kinds`,
-    :meth:`layer_spec` and :meth:`design`, adds modules in :meth:`add_parts`, and replaces
-    :meth:`encode`, ``encoder_type`` or ``decoder_type`` where it reads or writes differently.
+    docs/adding-a-system.md says what a system declares and replaces.
 
     Attributes:
-        options: class of the model's options.
-        presets: its named sizes, each an ``--arch``.
-        inputs: what rows it can read.
-        encoder_type, decoder_type: classes of its two stacks.
-        planner_type: class that plans its batches.
-        memory_spec: settings of its memories; None: no layer has one.
+        inputs: what rows the model can read.
+        encoder_type, decoder_type: classes of the two stacks.
+        planner_type: class that plans batches.
+        memory_spec: settings of memories; None: no layer has one.
     """
 
     encoder: Encoder
@@ -140,8 +133,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
         """Build a model from options; sizes that are None come from the preset ``cfg._name``.
 
         Raises:
-            GtransError: options contradict each other, or a task of fairseq's own cannot give the
-                model its input.
+            GtransError: options contradict each other, or fairseq's own task lacks an input.
         """
         check_environment()
         options = resolve_sizes(cfg, cls.options, cls.presets)
@@ -240,11 +232,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
         model_cfg: Any = None,
         args: Any = None,
     ) -> Any:
-        """Load parameters as fairseq does.
-
-        Raises:
-            GtransError: the parameters have other names or shapes, or are not finite.
-        """
+        """Load parameters; raise GtransError for other names or shapes, or values not finite."""
         check_values(state_dict, "the checkpoint")
         if strict:
             try:
@@ -286,7 +274,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
         Args:
             src_tokens: ``(batch, source length)`` rows of
                 :class:`gtrans.data.examples.ExampleBuilder`, padded on either side.
-            src_lengths: unused; the padding tells the lengths.
+            src_lengths: unused.
             prev_output_tokens: ``(targets, target length)`` decoder input, padded on the right.
             source_of_row: ``(targets,)`` the row of ``src_tokens`` that each target translates;
                 targets of one source stand next to each other. None: one target for every
@@ -295,10 +283,8 @@ class DocumentModel(FairseqEncoderDecoderModel):
                 The logits are then ``(True entries, vocabulary)``, target by target.
             states_only: return states instead of logits, so that the criterion need not hold
                 the logits of all tokens.
-            memory: the memory before the rows (None: all rows begin a document); updated in
-                place.
-            plan: the batch as planned by :attr:`planner`; None: it is planned now, and the host
-                waits once.
+            memory: the memory before the rows, updated in place; None: all begin a document.
+            plan: from :attr:`planner`; None: it is made now, and the host waits once.
             source: the rest of ``net_input``: in windows ``current_sentence (batch,)``, its number
                 in the row; in streams of chunks ``chunks (batch,
                 most)``, the sentences of every chunk of a row, then zeros; BERT's output for
@@ -342,7 +328,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
     def reuses_prefix_states(self) -> bool:
         """Whether translations of one source share the states of a common prefix.
 
-        They cannot if each of them writes its own memory.
+        They cannot if each writes its own memory.
         """
         return not self.has_memory
 
@@ -359,7 +345,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
         return self.encoder.planner.for_device(self.encoder.embed_tokens.weight.device)
 
     def new_planner(self, **further: Any) -> Planner:
-        """Return the planner of a model on a CPU; ``further``: attributes of its own class."""
+        """Return the planner for a CPU; ``further``: attributes of the system's planner."""
         attention = {
             "encoder": _plans_of(self.encoder.self_kinds),
             "decoder": _plans_of(self.decoder.self_kinds),
@@ -387,11 +373,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
     # ---- search --------------------------------------------------------------------------------
 
     def prepare_for_inference_(self, cfg: Any) -> None:
-        """Prepare as in fairseq.
-
-        Raises:
-            GtransError: an option works with fairseq's own layers only.
-        """
+        """Prepare for decoding; raise GtransError for options of fairseq's own layers."""
         for name, what in _OF_STOCK_LAYERS.items():
             if getattr(cfg.generation, name, None):
                 raise GtransError(
@@ -404,10 +386,10 @@ class DocumentModel(FairseqEncoderDecoderModel):
         """Encode a batch and begin a search with ``beam`` hypotheses for each source.
 
         Args:
-            source: ``net_input`` without the decoder's input. It may have ``prefix (documents,
-                longest)``, decoder input of the translations of the first sentences, padded on
-                the right: all hypotheses go on behind it. In models with memories every source
-                is one step, and begins with ``memory``.
+            source: ``net_input`` without the decoder's input. With ``prefix (documents,
+                longest)``, decoder input of the first sentences, padded on the right, all
+                hypotheses go on behind it. In models with memories every source is one step,
+                and begins with ``memory``.
             beam: hypotheses of each source.
         """
         flow = self._flow(source.get("memory"))
@@ -437,11 +419,10 @@ class DocumentModel(FairseqEncoderDecoderModel):
 
     @property
     def has_memory(self) -> bool:
-        """Whether training carries a memory from one window of a stream to the next."""
+        """Whether a memory is carried from one window of a stream to the next."""
         return self.memory_spec is not None
 
     def _flow(self, memory: MemoryFlow | None) -> MemoryFlow | None:
-        """Return the memory before a pass; None in models without memories."""
         if not self.has_memory:
             return None
         return MemoryFlow() if memory is None else memory
@@ -449,8 +430,8 @@ class DocumentModel(FairseqEncoderDecoderModel):
     def new_memory(self) -> Any:
         """Return the memory before the first step of a document.
 
-        Its ``following(documents)`` returns the memory before the next steps of ``documents
-        (n,)``; the class method ``joined(memories)`` joins the memories of several documents.
+        Its ``following(documents)`` is the memory before the next steps of ``documents (n,)``;
+        its class method ``joined(memories)`` joins documents.
         """
         return MemoryFlow()
 

@@ -193,7 +193,7 @@ class UnitTransformerConfig(TransformerConfig):
 
 
 def check_stack(cfg: StackConfig, options: type, task: Any) -> None:
-    """Raises GtransError for options out of range, or that contradict each other.
+    """Raise GtransError for sizes that are out of range or contradict each other.
 
     ``options``: the dataclass that declares the model's options.
     """
@@ -213,7 +213,7 @@ def check_stack(cfg: StackConfig, options: type, task: Any) -> None:
 
 
 def layer_spec(cfg: StackConfig, side: str, pre_norm: bool, **further: Any) -> LayerSpec:
-    """Sizes and switches of the layers of one side; ``further``: fields of :class:`LayerSpec`."""
+    """Return the layers of one side; ``further``: fields of :class:`LayerSpec`."""
     return LayerSpec(
         dim=int(cfg.encoder_embed_dim or 0),
         ffn_dim=getattr(cfg, f"{side}_ffn_embed_dim"),
@@ -234,7 +234,7 @@ _OF_GROUPS = {
 
 
 def check_fusion(cfg: Any) -> None:
-    """Raises GtransError for options that are out of range, or of groups that there are not."""
+    """Raise GtransError for options of layer fusion without groups, or out of range."""
     for side, names in _OF_GROUPS.items():
         if not getattr(cfg, f"{side}_group_size"):
             size = f"--{side}-group-size"
@@ -263,26 +263,32 @@ def group_fusion(cfg: Any, side: str, pre_norm: bool = False) -> LayerFusion | N
 
 
 def decoder_groups(cfg: Any) -> int:
-    """The number of groups of the decoder that predict words."""
+    """Return how many groups of the decoder predict words."""
     size = _group_size(cfg, "decoder")
-    return len(group_tops(int(cfg.decoder_layers or 0), size)) if size else 1
+    if not size:
+        return 1
+    return len(group_tops(int(cfg.decoder_layers or 0), size))
 
 
 def _group_size(cfg: Any, side: str) -> int:
-    """Layers in a group of one side; 0: they are not fused."""
-    return 0 if getattr(cfg, f"no_{side}_fusion") else int(getattr(cfg, f"{side}_group_size"))
+    """Return how many layers a group of one side has; 0: they are not fused."""
+    if getattr(cfg, f"no_{side}_fusion"):
+        return 0
+    return int(getattr(cfg, f"{side}_group_size"))
 
 
 def used_groups(cfg: Any, groups: int) -> tuple[int, int]:
-    """The first and the last of the decoder's ``groups`` in use, from 1.
+    """Return the first and the last of the decoder's ``groups`` in use, from 1.
 
     Raises:
-        GtransError: ``--use-groups`` names none of the model's.
+        GtransError: ``--use-groups`` names other groups.
     """
     if cfg.use_groups is None:
         return 1, groups
     match = re.fullmatch(r"([0-9]{1,4}):([0-9]{1,4})", str(cfg.use_groups))
-    first, last = (int(match[1]), int(match[2])) if match else (0, 0)
+    first, last = 0, 0
+    if match:
+        first, last = int(match[1]), int(match[2])
     if not 1 <= first <= last <= groups:
         raise GtransError(
             f"`--use-groups` must be FIRST:LAST, of the decoder's groups 1 to {groups}, but is "

@@ -1,11 +1,11 @@
 """Plans of batches: where sentences begin and which tokens attend to which, as index tensors.
 
-Read from tokens on a GPU, every number of a plan would make the host wait. So a :class:`Planner`
-makes the plan with NumPy where the batch is made, in the processes that load data, and the plan is
-a part of ``net_input``. A model that gets no plan (fairseq's own tasks, search, force decoding)
-copies its tokens to the host once and makes the plan there (:meth:`Planner.on_device`).
+A plan is made on the host, because every number read from a GPU makes the host wait. In training
+the processes that load data make it with NumPy, as a part of ``net_input``. A model that gets no
+plan (in fairseq's own tasks and in search) copies its tokens to the host once
+(:meth:`Planner.on_device`).
 
-A plan has these entries:
+Entries of a plan, besides those of a system:
 
 ==================================  ===========================================================
 ``source``, ``target``              layouts of the encoder's output and of the decoder's input
@@ -15,8 +15,6 @@ A plan has these entries:
 ``in_several``                      ``(target tokens,)`` whether the source of a token has several
                                     sentences
 ==================================  ===========================================================
-
-and what the planner of a system adds.
 """
 
 from __future__ import annotations
@@ -58,14 +56,10 @@ PLANNED = (
 
 @dataclass(frozen=True, kw_only=True)
 class Planner:
-    """Makes the plans of a model's batches. It has no parameters, so data workers get a copy.
-
-    A system replaces :meth:`source` or :meth:`target` in a subclass
-    (:attr:`gtrans.models.base.model.DocumentModel.planner_type`).
+    """Plans batches; every data worker has a copy. A system replaces its two parts in a subclass.
 
     Attributes:
-        pad: id of padding.
-        opening, eos: of decoder input, see
+        opening, eos: ids of decoder input, see
             :meth:`gtrans.modules.group_attention.DocumentLayout.of_target`.
         closing: id of the last token of every source sentence.
         attention: for ``encoder``, ``decoder`` and ``cross`` the attention plans to make:
@@ -87,7 +81,7 @@ class Planner:
     shapes: str = "exact"
 
     def batch(self, net_input: Mapping[str, Any]) -> Plan:
-        """Return the plan of a batch on the host; without decoder input only the source's."""
+        """Return the plan of a batch on the host."""
         if "bert_subwords" in net_input:
             lengths = net_input["bert_subwords"].ne(self.pad).sum(1)
             net_input = {**net_input, "context_lengths": lengths}
@@ -99,12 +93,9 @@ class Planner:
     def on_device(
         self, net_input: Mapping[str, Tensor | None], source: DocumentLayout | None = None
     ) -> Plan:
-        """Return the plan of a batch that is on a device, there; the host waits once for its ids.
+        """Return the plan of a batch that is on a device already; the host waits for its ids.
 
-        Args:
-            net_input: the entries :data:`PLANNED`, as far as there are any.
-            source: the layout of the encoded source, to plan only the target; the host then
-                waits for it, too.
+        ``source``: the layout of a source that is encoded already; only the target is planned.
         """
         ids: dict[str, Tensor] = {}
         for name in PLANNED:
@@ -122,7 +113,7 @@ class Planner:
         return moved
 
     def for_device(self, device: torch.device) -> Planner:
-        """Return the same planner with the shapes that suit ``device``."""
+        """Return the planner with the shapes that suit ``device``."""
         return replace(self, shapes=shapes_for(device))
 
     def source(self, net_input: Mapping[str, Any]) -> Plan:
@@ -131,12 +122,7 @@ class Planner:
         return self.source_rows(layout.divided(net_input.get("chunks")))
 
     def source_rows(self, layout: DocumentLayout, context: Tensor | None = None) -> Plan:
-        """Return the encoder's part of the plan of rows that are read whole.
-
-        Args:
-            layout: of the rows.
-            context: ``(batch,)`` tokens of the context of each row, or None.
-        """
+        """Return the encoder's part for rows with contexts of ``context (batch,)`` tokens."""
         attention = self_plans(layout, self.attention["encoder"], self.shapes, context)
         return {"source": layout, "encoder": attention, **self.memory("encoder", layout)}
 
@@ -149,9 +135,8 @@ class Planner:
         """Return the decoder's part of a plan.
 
         Args:
-            net_input: ``prev_output_tokens (rows, length)``, and ``source_of_row (rows,)`` if the
-                sources have other numbers than the rows.
-            source: the layout of the encoder's output.
+            net_input: ``prev_output_tokens (rows, length)``, and perhaps ``source_of_row (rows,)``.
+            source: layout of the encoder's output.
             context: ``(sources,)`` tokens of the context of each source, or None.
         """
         tokens, rows = net_input["prev_output_tokens"], net_input.get("source_of_row")
@@ -211,35 +196,39 @@ def self_plans(
     causal: bool = False,
     source_of_row: Ints | None = None,
 ) -> dict[str, AttentionPlan]:
-    """Plans of self-attention and context attention, by kind.
+    """Return plans of self-attention and context attention, by kind.
 
     Args:
         layout: of the rows.
         kinds: ``group``: a token sees its own sentence (``G_Q = G_K``); ``global``: its document;
-            ``context``: the whole context of its row.
-        shapes: one of :data:`gtrans.modules.group_attention.SHAPES`.
-        context: ``(batch,)`` tokens of each context; None: there are none.
-        causal: a token sees none behind it.
+            ``context``: the context of its row.
+        shapes: see :class:`Planner`.
+        context: ``(batch,)`` tokens of each context, or None.
+        causal: a token sees no later token in self-attention.
         source_of_row: ``(rows,)`` the context of each row; None: the same number.
     """
-    tokens, plans = layout.tokens, {}
+    plans: dict[str, AttentionPlan] = {}
+    tokens = layout.tokens
     for kind in kinds:
-        lengths = layout.sentence_lengths if kind == "group" else layout.document_lengths
-        query = key = Segments.of(lengths)
-        size = tokens, tokens
         if kind == "context":
             if context is None:
                 continue
-            key, size = Segments.of(context), (tokens, int(context.sum()))
-            key = key if source_of_row is None else key.chosen(source_of_row)
-        elif layout.whole is not None:
+            query, key = Segments.of(layout.document_lengths), Segments.of(context)
+            if source_of_row is not None:
+                key = key.chosen(source_of_row)
+            size = tokens, int(context.sum())
+            plans[kind] = attention_plan(query, key, size, shapes=shapes)
+            continue
+        lengths = layout.sentence_lengths if kind == "group" else layout.document_lengths
+        query = key = Segments.of(lengths)
+        if layout.whole is not None:
             key = _with_shared(layout, layout.whole, kind)
-        plans[kind] = attention_plan(query, key, size, causal and kind != "context", shapes)
+        plans[kind] = attention_plan(query, key, (tokens, tokens), causal, shapes)
     return plans
 
 
 def _with_shared(layout: DocumentLayout, whole: DocumentLayout, kind: str) -> Segments:
-    """What the sentences or documents of a layout with shared states see: also those."""
+    """Return what the sentences or documents of a layout see, shared states included."""
     if kind == "global":
         return Segments.of(whole.document_lengths, layout.computed)
     counts = whole.sentence_counts.numpy()
@@ -248,7 +237,7 @@ def _with_shared(layout: DocumentLayout, whole: DocumentLayout, kind: str) -> Se
 
 
 def _same_sentences(layout: DocumentLayout, first: Ints) -> Ints:
-    """``(sentences,)`` of ``layout``: their numbers, where documents begin at ``first``."""
+    """Return the numbers of sentences, where documents begin at sentence ``first``."""
     starts = layout.sentence_starts.numpy()
     sentences: Ints = first[layout.row.numpy()[starts]] + layout.sentence.numpy()[starts]
     return sentences
@@ -261,29 +250,29 @@ def cross_plans(
     shapes: str,
     documents: Ints | None = None,
 ) -> dict[str, AttentionPlan]:
-    """Plans of cross-attention, by kind.
+    """Return plans of cross-attention, by kind.
 
     Args:
         source, target: layouts of both sides.
         kinds: ``group``: target sentence k sees source sentence k (``G_Q = G_Y``, ``G_K = G_X``);
-            ``global``: a target word sees the whole source document.
-        shapes: one of :data:`gtrans.modules.group_attention.SHAPES`.
+            ``global``: a target token sees the whole source document.
+        shapes: see :class:`Planner`.
         documents: ``(documents of target,)`` the source of each; None: the same number.
 
     Raises:
         GtransError: a target has more sentences than its source.
     """
-    size, plans = (target.tokens, source.tokens), {}
-    chosen: Ints | None
+    plans: dict[str, AttentionPlan] = {}
+    size = target.tokens, source.tokens
     for kind in kinds:
         if kind == "group":
             query, key = Segments.of(target.sentence_lengths), Segments.of(source.sentence_lengths)
-            chosen = _matching_sentences(source, target, documents)
+            # A target may be shorter than its source (a forced prefix).
+            key = key.chosen(_matching_sentences(source, target, documents))
         else:
             query, key = Segments.of(target.document_lengths), Segments.of(source.document_lengths)
-            chosen = documents
-        # If a target is shorter than its source (a forced prefix), nobody sees the rest.
-        key = key if chosen is None else key.chosen(chosen)
+            if documents is not None:
+                key = key.chosen(documents)
         plans[kind] = attention_plan(query, key, size, shapes=shapes)
     return plans
 
@@ -291,7 +280,7 @@ def cross_plans(
 def _matching_sentences(
     source: DocumentLayout, target: DocumentLayout, documents: Ints | None
 ) -> Ints:
-    """``(target sentences,)`` index of each one's source sentence."""
+    """Return ``(target sentences,)`` the number of the source sentence of each."""
     counts, own = source.sentence_counts.numpy(), target.sentence_counts.numpy()
     first = counts.cumsum() - counts
     if documents is not None:
@@ -309,16 +298,10 @@ def _matching_sentences(
 def lengths_without_end(
     layout: DocumentLayout, tokens: Tensor, eos: int, lengths: Tensor
 ) -> Tensor:
-    """``(parts,)`` tokens of each part of the decoder input, without its end token.
+    """Return the ``lengths (parts,)`` of sentences or documents without their end tokens.
 
-    In a row ``<s> .. </s> <s> ..`` all sentences but the last one have their end token in the
-    input. What later ones read must not depend on that, so it is never read.
-
-    Args:
-        layout: of ``tokens``.
-        tokens: ``(batch, length)``.
-        eos: the end token.
-        lengths: ``(parts,)`` of sentences or documents of ``layout``.
+    In rows ``<s> .. </s> <s> ..`` all sentences but the last have their end token in the decoder
+    input. Later sentences must not depend on that, so they never read it.
     """
     last = layout.pack(tokens)[lengths.cumsum(0) - 1]
     closed = last.eq(eos) & lengths.gt(1)
@@ -326,10 +309,7 @@ def lengths_without_end(
 
 
 def source_documents(source: DocumentLayout, rows: Tensor | None) -> Ints | None:
-    """``(documents of the target,)`` the document of ``source`` that each one translates.
-
-    ``rows (targets,)`` are the rows of the source; None: every source has one target.
-    """
+    """Return ``(documents of the target,)`` the source of each; ``rows`` as ``source_of_row``."""
     if rows is None:
         return None
     if source.chunks is None:
@@ -341,13 +321,9 @@ def source_documents(source: DocumentLayout, rows: Tensor | None) -> Ints | None
 
 
 def chosen_index(chosen: Tensor) -> Tensor:
-    """Where the chosen tokens of every row are, without gaps and padded on the right.
+    """Return the places of the tokens ``chosen (batch, length)`` in the flattened batch.
 
-    Args:
-        chosen: ``(batch, length)`` True on those to keep.
-
-    Returns:
-        ``(batch, most chosen of a row)`` their numbers in the flattened batch; -1 on padding.
+    The result ``(batch, most of a row)`` is padded on the right with -1.
     """
     lengths = chosen.sum(1)
     index = lengths.new_full((chosen.size(0), int(lengths.max())), -1)
@@ -357,8 +333,5 @@ def chosen_index(chosen: Tensor) -> Tensor:
 
 
 def tokens_at(tokens: Tensor, index: Tensor, pad: int) -> Tensor:
-    """Return the ids ``tokens (batch, length)`` at ``index`` (:func:`chosen_index`), in its shape.
-
-    ``pad`` where the index is -1.
-    """
+    """Return the ids at the places ``index`` (:func:`chosen_index`), ``pad`` at -1."""
     return tokens.flatten()[index.clamp(min=0)].masked_fill(index < 0, pad)

@@ -1,12 +1,13 @@
 """Presets (named sizes of models), and how a system is registered.
 
-On the command line fairseq fills in a preset through the function that is registered with the
-architecture. With a configuration file it does not call that function, so the model fills in
-its preset when it is built. Both read the same table.
+On the command line fairseq fills in a preset by the function registered with the architecture.
+With a configuration file it does not call this function, so the model fills in its preset when it
+is built.
 """
 
 import argparse
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, TypeVar
 
 from fairseq.dataclass import FairseqDataclass
@@ -43,7 +44,7 @@ def sizes(
     decoder_layers: int | None = None,
     switches: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """One preset: equal sizes on both sides.
+    """Return a preset with equal sizes on both sides.
 
     Args:
         layers: encoder layers, and decoder layers if ``decoder_layers`` is None.
@@ -53,66 +54,68 @@ def sizes(
         decoder_layers: decoder layers.
         switches: further options of the preset (None: a post-norm Transformer's).
     """
+    if decoder_layers is None:
+        decoder_layers = layers
+    if switches is None:
+        switches = {**PLAIN_SWITCHES, **POST_NORM}
     return {
         "encoder_layers": layers,
-        "decoder_layers": layers if decoder_layers is None else decoder_layers,
+        "decoder_layers": decoder_layers,
         "encoder_embed_dim": dim,
         "encoder_ffn_embed_dim": ffn_dim,
         "decoder_ffn_embed_dim": ffn_dim,
         "encoder_attention_heads": heads,
         "decoder_attention_heads": heads,
-        **({**PLAIN_SWITCHES, **POST_NORM} if switches is None else switches),
+        **switches,
     }
 
 
 def register_system(
     name: str, options: type[DocumentModelConfig], presets: Presets
 ) -> Callable[[Model], Model]:
-    """Register a model class under ``name``, and every preset as ``--arch`` and hydra's ``model``.
+    """Decorate a model class: register it, and each preset as ``--arch`` and hydra's ``model``.
 
     Args:
-        name: name of the model; it may also be the name of its default preset.
+        name: of the model; a preset may have the same name.
         options: the class of its options.
         presets: the sizes of every architecture.
     """
-
-    def register(model: Model) -> Model:
-        model.options, model.presets = options, presets  # type: ignore[attr-defined]
-        registered: Model = register_model(name, dataclass=options)(model)
-        for arch, sizes in presets.items():
-            _register_preset(name, options, arch, sizes)
-        return registered
-
-    return register
+    return partial(_register, name, options, presets)
 
 
-def _register_preset(
-    model: str, options: type[DocumentModelConfig], arch: str, sizes: Mapping[str, Any]
-) -> None:
-    def fill_in(args: Any) -> None:
-        if not isinstance(args, argparse.Namespace):
-            return
-        # fairseq calls this after everything else has been parsed.
-        check_numbers(vars(args))
-        if getattr(args, "bf16", False):
-            # fairseq expects a TPU then; hydra's common.bf16=true does not.
-            args.tpu = False
-        for key, value in sizes.items():
-            if getattr(args, key, None) is None:
-                setattr(args, key, value)
+def _register(
+    name: str, options: type[DocumentModelConfig], presets: Presets, model: Model
+) -> Model:
+    model.options, model.presets = options, presets  # type: ignore[attr-defined]
+    registered: Model = register_model(name, dataclass=options)(model)
+    for arch, preset in presets.items():
+        fill_in = partial(_fill_in, preset)
+        if arch == name:
+            # register_model has registered an empty function under the model's own name.
+            ARCH_CONFIG_REGISTRY[arch] = fill_in
+            continue
+        register_model_architecture(name, arch)(fill_in)
+        node = options()
+        node._name = arch
+        ConfigStore.instance().store(name=arch, group="model", node=node, provider="gtrans")
+    return registered
 
-    if arch == model:
-        # register_model has registered an empty function under the model's own name.
-        ARCH_CONFIG_REGISTRY[arch] = fill_in
+
+def _fill_in(preset: Mapping[str, Any], args: Any) -> None:
+    """Fill in a preset. fairseq calls this when all words of a command line are parsed."""
+    if not isinstance(args, argparse.Namespace):
         return
-    register_model_architecture(model, arch)(fill_in)
-    node = options()
-    node._name = arch
-    ConfigStore.instance().store(name=arch, group="model", node=node, provider="gtrans")
+    check_numbers(vars(args))
+    if getattr(args, "bf16", False):
+        # fairseq expects a TPU then; hydra's common.bf16=true does not.
+        args.tpu = False
+    for key, value in preset.items():
+        if getattr(args, key, None) is None:
+            setattr(args, key, value)
 
 
 def resolve_sizes(cfg: Any, dataclass: type[Config], presets: Presets) -> Config:
-    """``cfg`` with all fields of ``dataclass``; sizes that are None come from its preset.
+    """Return ``cfg`` with all fields of ``dataclass``; sizes that are None come from its preset.
 
     Raises:
         GtransError: ``cfg`` has an option that the model does not have.
@@ -133,7 +136,7 @@ def resolve_sizes(cfg: Any, dataclass: type[Config], presets: Presets) -> Config
 
 
 def _plain(cfg: Any) -> Any:
-    """Options as a dictionary, without those that are None."""
+    """Return options as a dictionary without None."""
     if isinstance(cfg, DictConfig):
         options: Any = OmegaConf.to_container(cfg, resolve=True, enum_to_str=True)
     elif isinstance(cfg, argparse.Namespace):

@@ -1,4 +1,4 @@
-"""Starting a model from the parameters of another one, with a report of what was loaded."""
+"""Starting a model from the parameters of another one, with a report."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _COMPUTED = (
     "sinusoid",
     "start_by_bos",
 )
-# Those of parts: an option, and the option that is above 0 where a model has the part.
+# The same for parts of a model: an option, and the option that is above 0 if there is the part.
 _OF_PARTS = {"memory_output": "memory_size", "decoder_group_fusion": "decoder_group_size"}
 
 
@@ -53,11 +53,11 @@ class WarmStartReport:
         loaded: copied under the same name.
         renamed: copied from another name.
         copied: global attention that was started from group attention.
-        grown: embeddings whose vocabulary differs, copied row by row; of each
-            ``(entries,)`` True on the rows that were copied.
+        grown: embeddings with another vocabulary, copied row by row, with ``(entries,)`` True on
+            copied rows.
         new: initialised as in a new model.
         ignored: tensors of the checkpoint that the model does not have.
-        entries: of each side how many entries were found, of how many.
+        entries: for each side how many entries were found, of how many.
         published: see :func:`gtrans.checkpoints.fingerprint.published`.
     """
 
@@ -71,7 +71,7 @@ class WarmStartReport:
     published: dict[str, str] = field(default_factory=dict)
 
     def lines(self, path: str) -> list[str]:
-        """The report as text."""
+        """Return the report as text."""
         counts = {
             "loaded": self.loaded,
             "renamed": self.renamed,
@@ -82,26 +82,32 @@ class WarmStartReport:
         }
         lines = [f"initialised from {path}:"]
         for label, names in counts.items():
-            shown = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
-            lines.append(f"  {len(names):5d} {label}" + (f" ({shown})" if names else ""))
+            line = f"  {len(names):5d} {label}"
+            if names:
+                shown = ", ".join(names[:3])
+                line += f" ({shown}, ...)" if len(names) > 3 else f" ({shown})"
+            lines.append(line)
         shares = [f"{side} {_share(*pair)}" for side, pair in self.entries.items()]
-        return [*lines, f"  vocabulary entries found: {', '.join(shares)}"] if shares else lines
+        if shares:
+            lines.append(f"  vocabulary entries found: {', '.join(shares)}")
+        return lines
 
-    def known(self, side: str, rows: Mapping[str, int], new: Dictionary) -> Tensor:
-        """``(entries,)`` which of the entries of ``new`` are among ``rows``; they are counted."""
+    def count_known(self, side: str, rows: Mapping[str, int], new: Dictionary) -> Tensor:
+        """Return ``(entries,)`` True on the entries of ``new`` that are in ``rows``; count them."""
         known = torch.tensor([entry in rows for entry in new.symbols])
         words = known[new.nspecial :]
         self.entries[side] = int(words.sum()), len(words)
         return known
 
     def note_pretrained(self, model: nn.Module) -> None:
-        """Mark the parameters of ``model`` that were loaded, for the optimizer.
+        """Mark the loaded parameters of ``model`` for the optimizer.
 
-        Global attention that is a copy counts as new: it has still to learn its task.
+        Copied global attention counts as new: it has still to learn its task.
         """
-        whole = {*self.loaded, *self.renamed}
-        special_tokens: dict[str, Tensor | None] = {**self.grown, **dict.fromkeys(whole)}
-        mark_pretrained(model, special_tokens)
+        pretrained: dict[str, Tensor | None] = {**self.grown}
+        for name in {*self.loaded, *self.renamed}:
+            pretrained[name] = None
+        mark_pretrained(model, pretrained)
 
 
 def _share(known: int, entries: int) -> str:
@@ -119,10 +125,9 @@ def warm_start(
     languages: tuple[str, str] | None = None,
     other_vocabulary: bool = False,
 ) -> WarmStartReport:
-    """Load the parameters that fit from the checkpoint at ``path`` into ``model``.
+    """Load the parameters that fit from a checkpoint into ``model``.
 
-    Embeddings are copied row by row. Parameters that were loaded are marked for the
-    optimizer (:meth:`WarmStartReport.note_pretrained`).
+    Embeddings are copied row by row. Loaded parameters are marked for the optimizer.
 
     Args:
         model: changed in place.
@@ -130,26 +135,21 @@ def warm_start(
             authors' G-Transformer.
         dictionaries: ``encoder`` and ``decoder`` dictionaries of ``model``.
         copy_local_to_global: start global attention from the group attention of its layer.
-        init_dict: dictionaries of a checkpoint that does not carry its vocabulary.
-        special_tokens: value of ``--sentence-marks``, if it is to be compared.
-        options: all options of ``model``, if they are to be compared.
-        languages: source and target language of ``model``, if they are to be compared.
-        other_vocabulary: accept other languages, and a vocabulary with less than half of its
-            entries known.
+        init_dict: dictionaries of a checkpoint that does not store its vocabulary.
+        special_tokens: value of ``--sentence-marks``, to compare; None: not compared.
+        options: all options of ``model``, to compare; None: not compared.
+        languages: source and target language of ``model``, to compare; None: not compared.
+        other_vocabulary: accept other languages, and few known entries.
 
     Raises:
-        GtransError: an unreadable checkpoint, other sizes or options, no tensor that fits, a
-            vocabulary that is not known or too different, other languages, several tables of
-            embeddings for one of ``model``, or an mBART-50 with the special tokens of mBART,
-            or the other way round.
+        GtransError: the checkpoint cannot be read, differs in sizes, options, languages or
+            special tokens, or its vocabulary is unknown or too different.
     """
     checkpoint = read_checkpoint(path)
     _check_special_tokens(checkpoint, path, special_tokens)
     original = checkpoint["model"]
     state, _ = renamed(original, RENAMES["g-transformer"])
     own = model.state_dict()
-    report = WarmStartReport(ignored=[name for name in state if name not in own])
-    report.published = published(checkpoint)
     if not set(state) & set(own):
         raise GtransError(
             f"--init-from {path}: none of its {len(original)} tensors fits this model; "
@@ -162,36 +162,43 @@ def warm_start(
         _check_languages(fingerprint, task, languages, path)
     if options is not None:
         _check_options(checkpoint, path, type(model), options)
+    report = WarmStartReport(published=published(checkpoint))
+    report.ignored = [name for name in state if name not in own]
     result: dict[str, Tensor] = {}
     misfits: list[str] = []
     for name, tensor in own.items():
-        local = name.replace(".global_attn.", ".") if copy_local_to_global else name
-        if local not in state:
+        there = name
+        if copy_local_to_global and name not in state:
+            there = name.replace(".global_attn.", ".")
+        if there not in state:
             report.new.append(name)
             continue
-        source = state[name if name in state else local]
+        source = state[there]
         if _BY_ENTRY.search(name) and source.dim() == tensor.dim():
             side = name.split(".")[0]
             entries = _entries_of(vocabularies, side, source.size(0), path)
-            rows, new = {entry: row for row, entry in enumerate(entries)}, dictionaries[side]
-            known = report.known(side, rows, new)
+            rows = {entry: row for row, entry in enumerate(entries)}
+            new = dictionaries[side]
+            known = report.count_known(side, rows, new)
             if entries != new.symbols and source.shape[1:] == tensor.shape[1:]:
                 result[name] = grown(tensor, source, rows, new)
                 report.grown[name] = known
                 continue
-        if (source.shape, source.is_floating_point()) != (tensor.shape, tensor.is_floating_point()):
-            kinds = [f"{tuple(x.shape)} of {x.dtype}" for x in (source, tensor)]
-            misfits.append(f"{name} is {kinds[0]} there but {kinds[1]} in this model")
+        same_kind = source.is_floating_point() == tensor.is_floating_point()
+        if source.shape != tensor.shape or not same_kind:
+            misfits.append(
+                f"{name} is {tuple(source.shape)} of {source.dtype} there but "
+                f"{tuple(tensor.shape)} of {tensor.dtype} in this model"
+            )
             continue
         result[name] = source
-        where = report.loaded if name in original else report.renamed
-        (where if name in state else report.copied).append(name)
-    if misfits:
-        more = f" (and {len(misfits) - 3} more)" if len(misfits) > 3 else ""
-        raise GtransError(
-            f"--init-from {path}: {', '.join(misfits[:3])}{more}; choose an --arch of the same "
-            "size."
-        )
+        if there != name:
+            report.copied.append(name)
+        elif name in original:
+            report.loaded.append(name)
+        else:
+            report.renamed.append(name)
+    _check_misfits(misfits, path)
     if not other_vocabulary:
         _check_share(report, path)
     _check_tied(own, result, path)
@@ -204,16 +211,24 @@ def warm_start(
     return report
 
 
+def _check_misfits(misfits: list[str], path: str) -> None:
+    if not misfits:
+        return
+    more = f" (and {len(misfits) - 3} more)" if len(misfits) > 3 else ""
+    raise GtransError(
+        f"--init-from {path}: {', '.join(misfits[:3])}{more}; choose an --arch of the same size."
+    )
+
+
 def _check_special_tokens(
     checkpoint: dict[str, Any], path: str, special_tokens: str | None
 ) -> None:
-    """Raises GtransError if a language stands in front of sentences in one and behind in the other.
+    """Raise GtransError if one is an mBART-50 and the other an mBART.
 
-    Both have the language tokens, so that nothing else would show the difference.
+    Both have the same language tokens, so nothing else would show it.
     """
-    theirs = pretrained_special_tokens(
-        options_of(checkpoint, "model") | options_of(checkpoint, "task")
-    )
+    there = options_of(checkpoint, "model") | options_of(checkpoint, "task")
+    theirs = pretrained_special_tokens(there)
     both = (theirs, special_tokens or "")
     if all(name.startswith("mbart") for name in both) and both.count("mbart50") == 1:
         raise GtransError(
@@ -225,7 +240,7 @@ def _check_special_tokens(
 def _check_options(
     checkpoint: Mapping[str, Any], path: str, model: type[nn.Module], options: Any
 ) -> None:
-    """Raises GtransError if parameters would compute something else than in the checkpoint."""
+    """Raise GtransError if parameters would compute something else than in the checkpoint."""
     raw = options_of(checkpoint, "model")
     theirs = described_model(raw, path)
     if theirs is None:  # a model of fairseq's may not say all of it
@@ -261,10 +276,10 @@ def _check_options(
 
 
 def _traits(model: type[DocumentModel], options: Any) -> dict[str, Any]:
-    """Of a model of this project what :data:`_COMPUTED` and :data:`_OF_PARTS` name."""
+    """Return the options :data:`_COMPUTED` and :data:`_OF_PARTS` of a model of this project."""
     traits = {name: getattr(options, name) for name in _COMPUTED if hasattr(options, name)}
     for side in ("encoder", "decoder"):
-        # A system may decide it itself.
+        # A system may not follow the option.
         spec = model.layer_spec(options, side)
         traits[f"{side}_normalize_before"] = spec.pre_norm
     for name, size in _OF_PARTS.items():
@@ -274,7 +289,7 @@ def _traits(model: type[DocumentModel], options: Any) -> dict[str, Any]:
 
 
 def _check_share(report: WarmStartReport, path: str) -> None:
-    """Raises GtransError if most embeddings of a side would stay random."""
+    """Raise GtransError if most embeddings of a side would stay random."""
     for side, (known, entries) in report.entries.items():
         if known < _LEAST_SHARE * entries:
             raise GtransError(
@@ -285,14 +300,13 @@ def _check_share(report: WarmStartReport, path: str) -> None:
 
 
 def _check_tied(own: Mapping[str, Tensor], result: Mapping[str, Tensor], path: str) -> None:
-    """Raises GtransError if the model has one table where the checkpoint has different ones."""
+    """Raise GtransError if the model has one table where the checkpoint has different ones."""
     tables: dict[int, str] = {}
     for name in result:
         first = tables.setdefault(own[name].data_ptr(), name)
         if own[name].numel() and not torch.equal(result[first], result[name]):
-            both = {first.split(".")[0], name.split(".")[0]}
             flag = "--share-all-embeddings"
-            if len(both) == 1:
+            if first.split(".")[0] == name.split(".")[0]:
                 flag = "--share-decoder-input-output-embed"
             raise GtransError(
                 f"--init-from {path}: {first} and {name} differ there, but are one table in this "
@@ -301,24 +315,36 @@ def _check_tied(own: Mapping[str, Tensor], result: Mapping[str, Tensor], path: s
 
 
 def grown(tensor: Tensor, source: Tensor, rows: Mapping[str, int], new: Dictionary) -> Tensor:
-    """The embedding ``tensor (entries, dim)`` with the rows of ``source`` at their entries.
+    """Return ``tensor (entries, dim)`` with the rows of ``source`` for the entries it has.
 
-    ``rows``: the row of ``source`` of each entry; ``new``: the entries of ``tensor``.
+    ``rows``: the row of each entry in ``source``; ``new``: the entries of ``tensor``.
     """
     table = tensor.clone()
-    known = [(place, rows[entry]) for place, entry in enumerate(new.symbols) if entry in rows]
-    places, sources = [place for place, _ in known], [row for _, row in known]
+    places, sources = [], []
+    for place, entry in enumerate(new.symbols):
+        if entry in rows:
+            places.append(place)
+            sources.append(rows[entry])
     table[places] = source[sources].to(table.dtype)
     return table
 
 
 def dictionaries_of(task: Any) -> dict[str, Dictionary]:
-    """The dictionaries of a task under ``encoder`` and ``decoder``."""
+    """Return the dictionaries of a task under ``encoder`` and ``decoder``."""
     return {"encoder": task.source_dictionary, "decoder": task.target_dictionary}
 
 
-Vocabularies = dict[str, tuple[list[str], int]]
-"""Of ``encoder`` and ``decoder`` all entries, and how many of them have embeddings at least."""
+@dataclass(frozen=True)
+class _StoredVocabulary:
+    """The vocabulary of embeddings in a checkpoint.
+
+    Attributes:
+        entries: in the order of the rows.
+        least: how many of them have embeddings at least.
+    """
+
+    entries: list[str]
+    least: int
 
 
 def _vocabularies(
@@ -326,56 +352,47 @@ def _vocabularies(
     options: Mapping[str, Any],
     init_dict: str | None,
     path: str,
-) -> Vocabularies:
-    """The entries of a checkpoint's embeddings, in order; empty if they are not known.
+) -> dict[str, _StoredVocabulary]:
+    """Return the vocabularies of ``encoder`` and ``decoder``, if they are known.
 
-    A checkpoint of this project stores them; for one that does not, its dictionary is named.
-
-    Args:
-        fingerprint: the one that the checkpoint stores, or None.
-        options: of its task.
-        init_dict: ``--init-dict``: dictionaries of source and target, joined by ``:``, or one for
-            both.
-        path: of the checkpoint.
-
-    Raises:
-        GtransError: a dictionary is missing, or its checkpoint stores another vocabulary.
+    ``init_dict``: dictionaries of source and target, joined by ``:``, or one for both, of a
+    checkpoint without fingerprint.
     """
-    vocabularies: Vocabularies = {}
+    vocabularies: dict[str, _StoredVocabulary] = {}
     if fingerprint is not None:
         if init_dict:
             raise GtransError(f"`--init-dict`: {path} stores its vocabulary; leave the option out.")
         for side, vocabulary in (("encoder", fingerprint.source), ("decoder", fingerprint.target)):
-            vocabularies[side] = vocabulary.entries, len(vocabulary.entries)
+            entries = vocabulary.entries
+            vocabularies[side] = _StoredVocabulary(entries, len(entries))
     elif init_dict:
         source, _, target = init_dict.partition(os.pathsep)
-        # What the checkpoint's task may have added.
-        added = [*map(language_token, split_languages(options.get("langs"))), MASK]
+        # The checkpoint's task may have added these.
+        added = [language_token(name) for name in split_languages(options.get("langs"))]
+        added.append(MASK)
         for side, name in (("encoder", source), ("decoder", target or source)):
             entries = load_dictionary(name).symbols
-            vocabularies[side] = [*entries, *added], len(entries)
+            vocabularies[side] = _StoredVocabulary([*entries, *added], len(entries))
     return vocabularies
 
 
-def _entries_of(vocabularies: Vocabularies, side: str, rows: int, path: str) -> list[str]:
-    """The entries of an embedding of ``rows`` rows on one side.
-
-    Raises:
-        GtransError: they are not known, or do not fit the embedding.
-    """
+def _entries_of(
+    vocabularies: Mapping[str, _StoredVocabulary], side: str, rows: int, path: str
+) -> list[str]:
+    """Return the entries of an embedding of ``rows`` rows; raise GtransError if none fit."""
     if side not in vocabularies:
         raise GtransError(
             f"--init-from {path}: no fingerprint: it does not say which vocabulary its {rows} "
             "embeddings belong to; name its dictionary with `--init-dict DICT` (dict.LANG.txt of "
             "the folder it was trained with, or the dict.txt of a published model)."
         )
-    entries, least = vocabularies[side]
-    if not least <= rows <= len(entries):
+    vocabulary = vocabularies[side]
+    if not vocabulary.least <= rows <= len(vocabulary.entries):
         raise GtransError(
-            f"--init-from {path}: it has {rows} embeddings, but its dictionary has {least} "
-            "entries; name the dictionary it was trained with (`--init-dict`)."
+            f"--init-from {path}: it has {rows} embeddings, but its dictionary has "
+            f"{vocabulary.least} entries; name the dictionary it was trained with (`--init-dict`)."
         )
-    return entries[:rows]
+    return vocabulary.entries[:rows]
 
 
 def _check_languages(
@@ -384,14 +401,14 @@ def _check_languages(
     languages: tuple[str, str],
     path: str,
 ) -> None:
-    """Raises GtransError if the checkpoint translates other languages.
-
-    One that has language tokens has learned several, and is not compared.
-    """
-    named = (str(options.get("source_lang") or ""), str(options.get("target_lang") or ""))
-    there = named if fingerprint is None else fingerprint.languages
+    """Raise GtransError for other languages; a multilingual checkpoint is not compared."""
+    if options.get("langs"):
+        return
+    there = (str(options.get("source_lang") or ""), str(options.get("target_lang") or ""))
+    if fingerprint is not None:
+        there = fingerprint.languages
     known = all(name not in ("", "None") for name in (*there, *languages))
-    if known and not options.get("langs") and there != languages:
+    if known and there != languages:
         raise GtransError(
             f"--init-from {path}: it translates {'-'.join(there)}, not {'-'.join(languages)}; give "
             "a checkpoint of these languages, or `--init-other-vocabulary` if this is meant."

@@ -1,12 +1,12 @@
 """Starting encoder and decoder of a translation model from XLM-R.
 
-As in XLM-T (Ma et al. 2020), to which the GTRANS paper refers: the encoder and the embeddings
-are XLM-R's; self-attention and feed-forward network of a decoder layer come from the
-XLM-R layer of the same number; cross-attention is new.
+As in XLM-T (Ma et al. 2020), to which the GTRANS paper refers: encoder and embeddings are XLM-R's.
+A decoder layer takes self-attention and feed-forward network from the XLM-R layer of the same
+number; cross-attention is new.
 
-A decoder with two feed-forward networks in a layer (the authors' code) takes two layers
-of XLM-R for one of its own: layer ``2 i`` (from 0) gives self-attention and the first network,
-layer ``2 i + 1`` cross-attention and the second one.
+A decoder with two feed-forward networks in a layer (the authors' code) takes two layers of XLM-R
+for each of its own: layer ``2 i`` (from 0) gives self-attention and the first network, layer
+``2 i + 1`` cross-attention and the second network.
 """
 
 import logging
@@ -26,11 +26,18 @@ from gtrans.modules.pretrained_files import loading, transformers
 logger = logging.getLogger(__name__)
 
 
-# Parts of an encoder's layer -> those of a decoder's layer with two feed-forward networks that come
-# from the first and from the second of its layers of XLM-R.
+# For a decoder layer with two feed-forward networks: names in the first and in the second of its
+# two layers of XLM-R, and their names in the decoder layer.
 _HALVES = (
     {"fc1": "fc3", "fc2": "fc4", "final_layer_norm": "ffn_layer_norm"},
     {"self_attn": "encoder_attn", "self_attn_layer_norm": "encoder_attn_layer_norm"},
+)
+
+
+_EMBEDDINGS = (
+    "encoder.embed_tokens.weight",
+    "decoder.embed_tokens.weight",
+    "decoder.output_projection.weight",
 )
 
 
@@ -40,13 +47,13 @@ def start_from_xlmr(
     """Load the XLM-R in ``folder`` into ``model``; embeddings are copied row by row.
 
     Args:
-        model: with an ``encoder`` and a ``decoder`` of this project; changed in place.
+        model: changed in place.
         folder: model and tokenizer, written by ``save_pretrained`` of `transformers`. No code
             in it is run.
         dictionaries: of ``encoder`` and ``decoder``.
 
     Returns:
-        the report of what was loaded, which is also logged.
+        the report, which is also logged.
 
     Raises:
         GtransError: the folder holds no XLM-R, its sizes differ, or no word is in both
@@ -57,22 +64,11 @@ def start_from_xlmr(
     own = model.state_dict()
     renamed: dict[str, Tensor] = {}
     for side in ("encoder", "decoder"):
-        layers = getattr(model, side).layers
-        halves = _HALVES if layers[0].spec.two_feed_forwards else ({},)
-        for there, tensor in state.items():
-            group, _, rest = name_in_encoder(there).partition(".")
-            if group == "layernorm_embedding":
-                renamed[f"{side}.{group}.{rest}"] = tensor
-            elif group == "layers":
-                number, part, kind = rest.split(".", 2)
-                layer, half = divmod(int(number), len(halves))
-                if layer < len(layers):
-                    part = halves[half].get(part, part)
-                    renamed[f"{side}.layers.{layer}.{part}.{kind}"] = tensor
+        renamed |= _named_for(side, getattr(model, side).layers, state)
     report = WarmStartReport(renamed=[name for name in renamed if name in own])
-    position_tables = [f"{side}.embed_positions.weight" for side in ("encoder", "decoder")]
+    position_tables = ["encoder.embed_positions.weight", "decoder.embed_positions.weight"]
     missing = sorted({*renamed, *position_tables} - set(own))
-    different = [n for n in report.renamed if renamed[n].shape != own[n].shape]
+    different = [name for name in report.renamed if renamed[name].shape != own[name].shape]
     if missing or different:
         name = (missing + different)[0]
         raise GtransError(
@@ -80,14 +76,11 @@ def start_from_xlmr(
             "gtrans_fusion_xlmr_base, sizes like those of XLM-R, and a post-norm --system."
         )
     words = state["embeddings.word_embeddings.weight"]
-    for side, name in (
-        ("encoder", "encoder.embed_tokens"),
-        ("decoder", "decoder.embed_tokens"),
-        ("decoder", "decoder.output_projection"),
-    ):
+    for name in _EMBEDDINGS:
+        side = name.partition(".")[0]
         new = dictionaries[side]
-        renamed[f"{name}.weight"] = grown(own[f"{name}.weight"], words, entries, new)
-        report.grown[f"{name}.weight"] = report.known(side, entries, new)
+        renamed[name] = grown(own[name], words, entries, new)
+        report.grown[name] = report.count_known(side, entries, new)
     if not any(known for known, _ in report.entries.values()):
         raise GtransError(
             f"--init-xlmr {folder}: its vocabulary has no word of this corpus; prepare the corpus "
@@ -107,9 +100,27 @@ def start_from_xlmr(
     return report
 
 
+def _named_for(side: str, layers: Any, state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Return the parameters of an XLM-R under the names of one side, without tables."""
+    halves = _HALVES if layers[0].spec.two_feed_forwards else ({},)
+    named = {}
+    for there, tensor in state.items():
+        group, _, rest = name_in_encoder(there).partition(".")
+        if group == "layernorm_embedding":
+            named[f"{side}.{group}.{rest}"] = tensor
+        elif group == "layers":
+            number, part, kind = rest.split(".", 2)
+            layer, half = divmod(int(number), len(halves))
+            if layer < len(layers):
+                part = halves[half].get(part, part)
+                named[f"{side}.layers.{layer}.{part}.{kind}"] = tensor
+    return named
+
+
 def _read(folder: str) -> tuple[Any, dict[str, Tensor], dict[str, int]]:
-    """Configuration, parameters, and the embedding row of each entry."""
-    name, library = f"--init-xlmr {folder}", transformers("`--init-xlmr`")
+    """Return configuration, parameters, and the embedding row of each entry."""
+    name = f"--init-xlmr {folder}"
+    library = transformers("`--init-xlmr`")
     # None would ask the user whether to run code.
     files_only = {"local_files_only": True, "trust_remote_code": False}
     with loading(name, "this XLM-R"):
@@ -135,7 +146,9 @@ def _check_sizes(model: nn.Module, config: Any, folder: str) -> None:
     ]
     for side in ("encoder", "decoder"):
         layers = getattr(model, side).layers
-        most = config.num_hidden_layers // (2 if layers[0].spec.two_feed_forwards else 1)
+        most = config.num_hidden_layers
+        if layers[0].spec.two_feed_forwards:
+            most //= 2
         if len(layers) > most:
             wanted.append((f"--{side}-layers", len(layers), f"at most {most}"))
     for flag, here, there in wanted:
