@@ -50,7 +50,7 @@ from gtrans.files import (
     unwritable,
 )
 from gtrans.messages import json_text, with_schema
-from gtrans.text.reader import Identified
+from gtrans.text.reader import DocumentsWithIds
 
 SIGNATURE = "resegmented:edit-distance.6"
 """Part of a signature; the number counts versions of this algorithm."""
@@ -618,7 +618,7 @@ def coverage(
     splits: Sequence[Split],
     references: Sequence[Documents],
     counted: Sequence[Sequence[bool]],
-    ids: Identified | None = None,
+    ids: DocumentsWithIds | None = None,
 ) -> Coverage:
     """Return the coverage of one system.
 

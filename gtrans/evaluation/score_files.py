@@ -10,13 +10,13 @@ from gtrans.errors import GtransError
 from gtrans.evaluation.metrics import Documents
 from gtrans.text.reader import (
     BAD_SOURCE,
-    Identified,
+    DocumentsWithIds,
     Role,
     Segment,
     TextSelection,
     iterate_lines,
     plain_lines,
-    read_identified,
+    read_documents_with_ids,
     without_markup,
 )
 
@@ -52,7 +52,7 @@ class ScoreFile:
     """
 
     path: str
-    ids: Identified | None
+    ids: DocumentsWithIds | None
     plain: PlainLines
 
     @property
@@ -146,7 +146,7 @@ def _check_same_kind(file: ScoreFile, main: ScoreFile) -> None:
 
 
 def _read_file(path: str, role: Role, selection: TextSelection) -> ScoreFile:
-    ids = read_identified(path, role, selection)
+    ids = read_documents_with_ids(path, role, selection)
     if ids is not None:
         return ScoreFile(path, ids, PlainLines([], {}, []))
     sentences: dict[int, str] = {}

@@ -31,7 +31,7 @@ from gtrans.evaluation.score_files import (
 from gtrans.text.reader import (
     ALL_TEXT,
     BAD_SOURCE,
-    Identified,
+    DocumentsWithIds,
     Segment,
     TextSelection,
     read_parallel,
@@ -184,7 +184,7 @@ def _note_of_references(main: ScoreFile) -> list[str]:
 
 def _only_counted(
     texts: Texts,
-    ids: Identified | None,
+    ids: DocumentsWithIds | None,
     alignment: Alignment,
     always_resegment: bool,
 ) -> Texts:
@@ -213,7 +213,7 @@ def _counted_sentences(counted: Sequence[Sequence[bool]], documents: Documents) 
 def _resegmented(
     texts: Texts,
     counted: Sequence[Sequence[bool]],
-    ids: Identified | None,
+    ids: DocumentsWithIds | None,
     always: bool,
 ) -> Texts:
     resegmenter = Resegmenter(texts.references, always)
@@ -404,8 +404,8 @@ def _check_same_documents(file: ScoreFile, main: ScoreFile, in_lines: Documents)
 
 
 def _matched_by_ids(
-    translation: Identified,
-    reference: Identified,
+    translation: DocumentsWithIds,
+    reference: DocumentsWithIds,
     number: int = 0,
 ) -> list[list[str]]:
     """Return the documents of a translation with the segments of a reference, in its order.
@@ -430,8 +430,8 @@ def _in_order_of(
     expected: Sequence[Segment],
     segments: Sequence[Segment],
     document: str,
-    translation: Identified,
-    reference: Identified,
+    translation: DocumentsWithIds,
+    reference: DocumentsWithIds,
 ) -> Sequence[Segment]:
     """Return the segments of a document by their ids, or as they are if some have no id."""
     if all_missing(expected):
@@ -451,7 +451,9 @@ def _in_order_of(
     return segments
 
 
-def _segments_by_document(translation: Identified, reference: Identified) -> list[list[Segment]]:
+def _segments_by_document(
+    translation: DocumentsWithIds, reference: DocumentsWithIds
+) -> list[list[Segment]]:
     needed = {}
     for name, expected in reference.documents.items():
         if not all_missing(expected):
@@ -484,8 +486,8 @@ def _check_same_names(
     kind: str,
     names: list[str],
     expected: list[str],
-    text: Identified,
-    reference: Identified,
+    text: DocumentsWithIds,
+    reference: DocumentsWithIds,
 ) -> None:
     _check_lacking(place, kind, expected, set(names), text.path, reference.path)
     _check_lacking(place, kind, names, set(expected), reference.path, text.path)

@@ -23,7 +23,7 @@ from gtrans.evaluation.metrics import Measurement
 from gtrans.evaluation.other_scores import OtherScore, ScoreInput, ScoreResult
 from gtrans.lab.contrapro import read_entries
 from gtrans.messages import aligned
-from gtrans.text.reader import plain_lines, read_documents, read_identified
+from gtrans.text.reader import plain_lines, read_documents, read_documents_with_ids
 
 KEY = "ctxpro"
 SEPARATOR = "<eos>"
@@ -95,7 +95,7 @@ def read_translations(
     Raises:
         GtransError: the file cannot be read or has another number of examples.
     """
-    identified = read_identified(os.fspath(path), "translation")
+    identified = read_documents_with_ids(os.fspath(path), "translation")
     lines = [] if identified else list(plain_lines(path))
     if identified is None and len(lines) == examples:
         return [line.rpartition(SEPARATOR)[2].strip() for line in lines]

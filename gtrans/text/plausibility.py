@@ -126,7 +126,9 @@ _SCRIPTS = {
     "lb lt lv mg mi mt nb nl nn no oc pl pt qu rm ro sk sl sm sn so sq st sv sw tl tn to tr ts vi "
     "wa wo xh yo zu",
 }
-_SCRIPT_OF = {code: script for script, codes in _SCRIPTS.items() for code in codes.split()}
+_SCRIPT_OF: dict[str, str] = {}
+for _script_name, _codes in _SCRIPTS.items():
+    _SCRIPT_OF |= dict.fromkeys(_codes.split(), _script_name)
 # Scripts of the four letters in a tag, as in NLLB's tags: kas_Deva.
 _SCRIPT_TAGS = {
     "latn": "LATIN",

@@ -46,8 +46,8 @@ def _flag(group: str, word: str, meaning: str, default: Any = None, **extra: Any
 class PreparationOptions:
     """Options of ``gtrans prepare``; None: not given.
 
-    A prefix stands for the two files ``PREFIX.LANG`` or ``PREFIX.LANG.gz``, or is a file that has
-    both sides, of which ``selection`` names the text.
+    A prefix stands for the two files ``PREFIX.LANG`` or ``PREFIX.LANG.gz``, or is a file with both
+    sides; ``selection`` names the text to read.
     """
 
     source_lang: str = _flag("corpus", "LANG", "source language", required=True)

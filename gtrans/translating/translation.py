@@ -39,7 +39,7 @@ from gtrans.text.pipeline import PLACEHOLDER
 from gtrans.text.prepared_folder import prepared_files
 from gtrans.text.reader import (
     Document,
-    Plain,
+    PlainText,
     Reader,
     TextSelection,
     check_plain,
@@ -446,7 +446,7 @@ class TextToTranslate:
         decoding_device(options.cpu, options.fp16)  # before the standard input is waited for
         reader = open_text(path, "source", options.selection, once=True)
         lines = None
-        if isinstance(reader, Plain):
+        if isinstance(reader, PlainText):
             lines = list(reader.raw_lines())
             for number, line in enumerate(lines, start=1):
                 check_length(path, number, line)

@@ -36,7 +36,8 @@ from gtrans.text.reader.base import BAD_SOURCE as BAD_SOURCE
 from gtrans.text.reader.base import CONVERT, NO_REFERENCE, Head, listed
 from gtrans.text.reader.base import DOCUMENT_LINE as DOCUMENT_LINE
 from gtrans.text.reader.base import Document as Document
-from gtrans.text.reader.base import Plain as Plain
+from gtrans.text.reader.base import PlainLine as PlainLine
+from gtrans.text.reader.base import PlainText as PlainText
 from gtrans.text.reader.base import Reader as Reader
 from gtrans.text.reader.base import Role as Role
 from gtrans.text.reader.base import Segment as Segment
@@ -90,8 +91,8 @@ def check_plain(path: str, lines: Sequence[tuple[int, str]]) -> None:
     _plain(_reader(path, lines[: Head.LINES], iter(()), "source", ALL_TEXT))
 
 
-def _plain(reader: Reader) -> Plain:
-    if not isinstance(reader, Plain):
+def _plain(reader: Reader) -> PlainText:
+    if not isinstance(reader, PlainText):
         raise GtransError(
             f"'{reader.path}' is no plain text but {reader.title}; {CONVERT} (`gtrans translate "
             "--input` and `gtrans score` read it)"
@@ -100,24 +101,24 @@ def _plain(reader: Reader) -> Plain:
 
 
 def plain_lines(path: str | os.PathLike[str]) -> Iterator[str]:
-    """Yield the lines of plain text as :meth:`Plain.raw_lines`."""
+    """Yield the lines of plain text as :meth:`PlainText.raw_lines`."""
     return _plain(open_text(path)).raw_lines()
 
 
-def iterate_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, str | None]]:
-    """Yield the sentences of plain text as :meth:`Plain.sentences`."""
+def iterate_lines(path: str | os.PathLike[str]) -> Iterator[PlainLine]:
+    """Yield the sentences of plain text as :meth:`PlainText.sentences`."""
     return _plain(open_text(path)).sentences()
 
 
 def is_plain(path: str | os.PathLike[str]) -> bool:
     """Return whether a file is plain text."""
-    return isinstance(open_text(path), Plain)
+    return isinstance(open_text(path), PlainText)
 
 
 def has_boundaries(path: str | os.PathLike[str]) -> bool:
     """Return whether a file divides its text into documents, by boundaries or ids."""
     reader = open_text(path)
-    if not isinstance(reader, Plain):
+    if not isinstance(reader, PlainText):
         return True
     return any(sentence is None for _, sentence in reader.sentences())
 
@@ -161,7 +162,7 @@ class Sides(NamedTuple):
         source = open_text(self.source, "source", self.selection)
         target = open_text(self.target, "reference", self.selection)
         left_out = Counter[str]()
-        if not (isinstance(source, Plain) and isinstance(target, Plain)):
+        if not (isinstance(source, PlainText) and isinstance(target, PlainText)):
             yield from _used_pairs(source, target, left_out)
         elif self.source != self.target:
             yield from _plain_pairs(source, target)
@@ -173,31 +174,37 @@ class Sides(NamedTuple):
             print_message(f"{self.source}: {count} sentence pairs are left out: they are {reason}")
 
 
-def _plain_pairs(source: Plain, target: Plain) -> Iterator[tuple[str, str] | None]:
+def _plain_pairs(source: PlainText, target: PlainText) -> Iterator[tuple[str, str] | None]:
     document = 1
     left = None
     for left, right in zip_longest(source.sentences(), target.sentences()):
-        if left is None or right is None or (left[1] is None) != (right[1] is None):
+        if not _are_alike(left, right):
             raise GtransError(
                 f"document {document}: {_place(source, left)} but {_place(target, right)}: both "
                 "sides need the same sentences and boundaries, and no sentence may be empty on one "
                 "side only; `gtrans get-corpus own --empty drop` leaves such pairs out."
             )
-        if left[1] is None or right[1] is None:
+        if left.sentence is None or right.sentence is None:
             document += 1
             yield None
         else:
-            yield left[1], right[1]
+            yield left.sentence, right.sentence
     if left is None:
         raise GtransError(f"'{source.path}' and '{target.path}' hold no sentence; check the prefix")
 
 
-def _place(side: Plain, line: tuple[int, str | None] | None) -> str:
+def _are_alike(left: PlainLine | None, right: PlainLine | None) -> bool:
+    """Return whether both are sentences, or both boundaries; None: a side has ended."""
+    if left is None or right is None:
+        return False
+    return (left.sentence is None) == (right.sentence is None)
+
+
+def _place(side: PlainText, line: PlainLine | None) -> str:
     if line is None:
         return f"{side.path} ends"
-    number, sentence = line
-    kind = "a sentence" if sentence else "a document boundary"
-    return f"{side.path}:{number} is {kind}"
+    kind = "a sentence" if line.sentence else "a document boundary"
+    return f"{side.path}:{line.number} is {kind}"
 
 
 def _used_pairs(
@@ -322,7 +329,7 @@ def read_parallel(
 
 
 @dataclass
-class Identified:
+class DocumentsWithIds:
     """A file of documents with ids.
 
     Attributes:
@@ -347,9 +354,9 @@ class Identified:
         return texts
 
 
-def read_identified(
+def read_documents_with_ids(
     path: str, role: Role, selection: TextSelection = ALL_TEXT
-) -> Identified | None:
+) -> DocumentsWithIds | None:
     """Return the documents of a file with ids, in any order of rows; None: it has no ids.
 
     Raises:
@@ -358,7 +365,7 @@ def read_identified(
     reader = open_text(path, role, selection)
     if not reader.has_ids:
         return None
-    identified = Identified(path)
+    identified = DocumentsWithIds(path)
     for document in reader:
         segments = identified.documents.setdefault(document.name, [])
         if segments and not (segments[0].name and document.segments[0].name):

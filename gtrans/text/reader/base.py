@@ -367,7 +367,14 @@ def notice_running_text(path: str | os.PathLike[str], lines: Sequence[str]) -> N
             )
 
 
-class Plain(Reader):
+class PlainLine(NamedTuple):
+    """A line of plain text: a sentence, or None for a boundary between documents."""
+
+    number: int
+    sentence: str | None
+
+
+class PlainText(Reader):
     """Plain text: a sentence per line, and boundaries between documents; the default format."""
 
     title = "plain text"
@@ -385,8 +392,8 @@ class Plain(Reader):
         """Yield all lines, also empty ones and boundaries, without white space at their ends."""
         return (line.strip() for _, line in self.lines)
 
-    def sentences(self) -> Iterator[tuple[int, str | None]]:
-        """Yield ``(line number, sentence)``, and ``(line number, None)`` between two documents.
+    def sentences(self) -> Iterator[PlainLine]:
+        """Yield the sentences, and one boundary between two documents.
 
         Raises:
             GtransError: a line is too long.
@@ -399,15 +406,19 @@ class Plain(Reader):
                 boundary = boundary or number
                 continue
             if boundary and started:
-                yield boundary, None
+                yield PlainLine(boundary, None)
             check_length(self.path, number, sentence)
             boundary = 0
             started = True
-            yield number, sentence
+            yield PlainLine(number, sentence)
 
     def __iter__(self) -> Iterator[Document]:
         """See :meth:`Reader.__iter__`."""
-        for is_end, lines in groupby(self.sentences(), lambda line: line[1] is None):
-            if not is_end:
-                segments = [Segment(number, [sentence or ""]) for number, sentence in lines]
+        for is_boundary_line, lines in groupby(self.sentences(), _is_boundary_line):
+            if not is_boundary_line:
+                segments = [Segment(line.number, [line.sentence or ""]) for line in lines]
                 yield Document("", segments[0].line, segments)
+
+
+def _is_boundary_line(line: PlainLine) -> bool:
+    return line.sentence is None
