@@ -101,7 +101,7 @@ class Figure:
 
 
 def mean_of_runs(runs: Iterable[Sequence[tuple[X, float]]]) -> tuple[Point, ...]:
-    """The points of several runs as one series: mean, smallest and largest value at each ``x``.
+    """Return the mean, smallest and largest value of several runs at each ``x``.
 
     Runs need not have the same ``x``; :attr:`Point.runs` says how many have one.
     """
@@ -109,14 +109,11 @@ def mean_of_runs(runs: Iterable[Sequence[tuple[X, float]]]) -> tuple[Point, ...]
     for run in runs:
         for x, y in run:
             values[x].append(y)
-    xs = list(values)
-    if all(not isinstance(x, str) for x in xs):
-        xs.sort(key=lambda x: float(x))
-    return tuple(_mean(x, values[x]) for x in xs)
+    return tuple(_mean(x, values[x]) for x in _in_order(values))
 
 
 def shades(count: int) -> list[float]:
-    """The shades of ``count`` ordered series."""
+    """Return the shades of ``count`` ordered series."""
     return [number / max(count - 1, 1) for number in range(count)]
 
 
@@ -127,7 +124,7 @@ def _mean(x: X, values: Sequence[float]) -> Point:
 
 
 def to_json(figure: Figure) -> dict[str, Any]:
-    """The figure as an object; a value that is not finite is null."""
+    """Return the figure as an object; a value that is not finite is null."""
     return with_schema("figure", finite(asdict(figure)))
 
 
@@ -150,10 +147,11 @@ _MANY_SERIES = 12  # of more, a legend has the first, the last and some between
 
 
 def check_figure(args: argparse.Namespace, inputs: Sequence[str | Path]) -> None:
-    """Raises GtransError, before anything is computed, if ``--plot`` cannot be written.
+    """Check ``--plot`` before anything is computed.
 
-    This includes that one of the plots, or one of the files with their numbers, is one of
-    ``inputs``, the files that are read.
+    Raises:
+        GtransError: a plot, or the file with its numbers, cannot be written or is one of the
+            ``inputs``.
     """
     for path in map(Path, args.plot):
         if path.suffix not in SUFFIXES:
@@ -165,7 +163,7 @@ def check_figure(args: argparse.Namespace, inputs: Sequence[str | Path]) -> None
 
 
 def figure_class() -> Any:
-    """matplotlib's ``Figure``, which needs no screen.
+    """Return matplotlib's ``Figure``, which needs no screen.
 
     Raises:
         GtransError: matplotlib is not installed.
@@ -180,7 +178,7 @@ def _matplotlib() -> Any:
 
 
 def plain(text: str) -> str:
-    """``text`` for matplotlib, which reads text between dollars as mathematics."""
+    """Escape dollars, between which matplotlib reads mathematics."""
     return text.replace("$", r"\$")
 
 
@@ -188,7 +186,7 @@ def write_together(contents: Mapping[Path, str | Callable[[], Any]]) -> None:
     """Write all files, or none.
 
     Args:
-        contents: for every file its text, or a function that draws a figure of matplotlib; the
+        contents: for every file its text, or a function that returns a figure of matplotlib; the
             suffix of the file is the format.
 
     Raises:
@@ -197,14 +195,15 @@ def write_together(contents: Mapping[Path, str | Callable[[], Any]]) -> None:
     # A figure is the same file again, and the text of an SVG is text.
     settings = {"svg.hashsalt": "gtrans", "svg.fonttype": "none"}
     with replacing(*contents) as temporary, _matplotlib().rc_context(settings):
-        for written, (path, content) in zip(temporary, contents.items(), strict=True):
+        for file, (path, content) in zip(temporary, contents.items(), strict=True):
             if isinstance(content, str):
-                written.write_text(content, encoding="utf-8")
+                file.write_text(content, encoding="utf-8")
                 continue
-            # In memory first, because its library does not say why a file could not be written.
-            buffer, kind = io.BytesIO(), path.suffix
+            # In memory first, because matplotlib does not say why a file could not be written.
+            buffer = io.BytesIO()
+            kind = path.suffix
             content().savefig(buffer, dpi=150, format=kind[1:], metadata=_DATE.get(kind))
-            written.write_bytes(buffer.getvalue())
+            file.write_bytes(buffer.getvalue())
 
 
 def write_figure(figure: Figure, paths: Iterable[str]) -> None:
@@ -223,13 +222,14 @@ def write_figure(figure: Figure, paths: Iterable[str]) -> None:
 
 
 def draw(figure: Figure) -> Any:
-    """A figure of matplotlib."""
+    """Return a figure of matplotlib."""
     count = max(len(figure.panels), 1)
     columns = min(count, _COLUMNS)
     rows = math.ceil(count / columns)
     width, height = _PANEL_INCHES
     most = max((len(panel.series) for panel in figure.panels), default=0)
-    height += min(most, _MANY_SERIES + 1) * _LEGEND_LINE_INCHES * (most > _FEW_SERIES)
+    if most > _FEW_SERIES:
+        height += min(most, _MANY_SERIES + 1) * _LEGEND_LINE_INCHES
     drawn = figure_class()(figsize=(width * columns, height * rows), layout="constrained")
     axes = drawn.subplots(rows, columns, squeeze=False).flatten()
     for axis, panel in zip(axes, figure.panels, strict=False):
@@ -259,13 +259,19 @@ def _draw_panel(axes: Any, panel: Panel) -> None:
     if panel.logarithmic:
         axes.set_yscale("log", nonpositive="mask")
     if len(panel.series) > 1 or any(series.label for series in panel.series):
-        handles, labels = axes.get_legend_handles_labels()
-        step = max(math.ceil(len(handles) / _MANY_SERIES), 1)
-        shown = sorted({*range(0, len(handles), step), len(handles) - 1})
-        below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.16)}
-        position = below if len(panel.series) > _FEW_SERIES else {}
-        entries = [handles[i] for i in shown], [labels[i] for i in shown]
-        axes.legend(*entries, fontsize="small", **position)
+        _draw_legend(axes, is_below=len(panel.series) > _FEW_SERIES)
+
+
+def _draw_legend(axes: Any, is_below: bool) -> None:
+    handles, labels = axes.get_legend_handles_labels()
+    step = max(math.ceil(len(handles) / _MANY_SERIES), 1)
+    shown = {*range(0, len(handles), step), len(handles) - 1}
+    shown_handles, shown_labels = [], []
+    for number in sorted(shown):
+        shown_handles.append(handles[number])
+        shown_labels.append(labels[number])
+    position = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.16)} if is_below else {}
+    axes.legend(shown_handles, shown_labels, fontsize="small", **position)
 
 
 def _colour(series: Series) -> Any:
@@ -276,44 +282,75 @@ def _colour(series: Series) -> Any:
 
 
 def _draw_line(axes: Any, series: Series) -> None:
-    points = [p for p in series.points if math.isfinite(p.y)]
-    x, y = [p.x for p in points], [p.y for p in points]
-    limit = series.kind == "limit"
+    points = [point for point in series.points if math.isfinite(point.y)]
+    x, y, low, high = [], [], [], []
+    for point in points:
+        x.append(point.x)
+        y.append(point.y)
+        low.append(point.y if point.low is None else point.low)
+        high.append(point.y if point.high is None else point.high)
+    marker = _marker(series, len(points))
+    axes.plot(
+        x,
+        y,
+        _line_style(series),
+        marker=marker,
+        markersize=12 if marker == "_" else 4,
+        color=_colour(series),
+        label=plain(series.label),
+    )
+    if all(point.low is None for point in points):
+        return
+    if len(points) == 1:
+        axes.vlines(x, low, high, color=_colour(series))
+    else:
+        axes.fill_between(x, low, high, color=_colour(series), alpha=0.2, linewidth=0)
+
+
+def _line_style(series: Series) -> str:
+    if series.kind == "limit":
+        return ":"
+    return "--" if series.dashed else "-"
+
+
+def _marker(series: Series, points: int) -> str:
+    if series.kind == "limit":
+        return "_" if points == 1 else ""
+    if points > _MANY_POINTS:
+        return ""
     number = series.colour if series.marker is None else series.marker
-    marker = MARKERS[number % len(MARKERS)] if len(points) <= _MANY_POINTS else ""
-    if limit:
-        marker = "_" if len(points) == 1 else ""
-    style = ":" if limit else "--" if series.dashed else "-"
-    size, colour = 12 if marker == "_" else 4, _colour(series)
-    axes.plot(x, y, style, marker=marker, markersize=size, color=colour, label=plain(series.label))
-    if any(p.low is not None for p in points):
-        low = [p.y if p.low is None else p.low for p in points]
-        high = [p.y if p.high is None else p.high for p in points]
-        if len(points) == 1:
-            axes.vlines(x, low, high, color=colour)
-        else:
-            axes.fill_between(x, low, high, color=colour, alpha=0.2, linewidth=0)
+    return MARKERS[number % len(MARKERS)]
 
 
 def _draw_bars(axes: Any, bars: Sequence[Series]) -> None:
-    """The bars of all series of a panel, bars of a category side by side over its name."""
-    names: dict[str, None] = {}
+    """Draw the bars of all series, bars of a category side by side over its name."""
+    positions: dict[str, int] = {}
     for series in bars:
-        names |= dict.fromkeys(str(point.x) for point in series.points)
-    positions = {name: n for n, name in enumerate(names)}
+        for point in series.points:
+            positions.setdefault(str(point.x), len(positions))
     width = 0.8 / max(len(bars), 1)
     for number, series in enumerate(bars):
-        beside = (number - (len(bars) - 1) / 2) * width
-        centres = [positions[str(point.x)] + beside for point in series.points]
-        # A score may lie outside the interval of its resampled scores, which reaches one way then.
-        below = [0 if p.low is None else max(0, p.y - p.low) for p in series.points]
-        above = [0 if p.high is None else max(0, p.high - p.y) for p in series.points]
-        heights = [p.y if math.isfinite(p.y) else 0 for p in series.points]
-        errors = (below, above) if any((*below, *above)) else None
-        colour, label = _colour(series), plain(series.label)
-        axes.bar(centres, heights, width, color=colour, label=label, yerr=errors, capsize=2)
+        offset = (number - (len(bars) - 1) / 2) * width
+        centres, heights, below, above = [], [], [], []
+        for point in series.points:
+            centres.append(positions[str(point.x)] + offset)
+            heights.append(point.y if math.isfinite(point.y) else 0)
+            # A score may lie outside the interval of its resampled scores, which reaches one way
+            # then.
+            below.append(0 if point.low is None else max(0, point.y - point.low))
+            above.append(0 if point.high is None else max(0, point.high - point.y))
+        errors = (below, above) if any(below) or any(above) else None
+        axes.bar(
+            centres,
+            heights,
+            width,
+            color=_colour(series),
+            label=plain(series.label),
+            yerr=errors,
+            capsize=2,
+        )
     if positions:
-        axes.set_xticks(range(len(positions)), list(map(plain, positions)))
+        axes.set_xticks(range(len(positions)), [plain(name) for name in positions])
 
 
 # -------------------------------------------------------------------------------------------------
@@ -322,14 +359,14 @@ def _draw_bars(axes: Any, bars: Sequence[Series]) -> None:
 
 
 def add_figure(parser: argparse.ArgumentParser) -> None:
-    """``--plot`` and ``--json``."""
+    """Add ``--plot`` and ``--json``."""
     group = parser.add_argument_group("output")
     add_plot(group)
     group.add_argument("--json", action="store_true", help="write JSON to standard output")
 
 
 def add_plot(group: argparse._ArgumentGroup) -> None:
-    """``--plot``."""
+    """Add ``--plot``."""
     group.add_argument(
         "--plot",
         nargs="+",
@@ -341,13 +378,12 @@ def add_plot(group: argparse._ArgumentGroup) -> None:
 
 
 def title_of(labels: Sequence[str]) -> str:
-    """The title of a figure: the label of the only model."""
+    """Return the title of a figure: the label of the only model."""
     return labels[0] if len(labels) == 1 else ""
 
 
 def write(args: argparse.Namespace, figure: Figure) -> None:
     """Draw the files of ``--plot``, and print the numbers."""
-
     write_figure(figure, args.plot)
     if args.json:
         print(json_text(to_json(figure)))
@@ -356,26 +392,47 @@ def write(args: argparse.Namespace, figure: Figure) -> None:
 
 
 def tables(figure: Figure) -> list[str]:
-    """A table for every panel: a line for every x, a column for every series."""
+    """Return a table for every panel: a line for every x, a column for every series."""
     lines: list[str] = []
     for panel in figure.panels:
-        by_x = [{point.x: point for point in series.points} for series in panel.series]
-        places: dict[float | str, None] = {}
-        for points in by_x:
-            places |= dict.fromkeys(points)
-        xs = list(places)
-        if not any(isinstance(x, str) for x in xs):
-            xs.sort(key=lambda x: float(x))
-        rows = [(panel.x_label, *(series.label or panel.y_label for series in panel.series))]
-        for x in xs:
-            name = x if isinstance(x, str) else f"{x:,.6g}" if x % 1 else f"{int(x):,}"
-            cells = []
-            for points in by_x:
-                point = points.get(x)
-                cell = "-" if point is None else f"{point.y:.4g}"
-                if point is not None and point.low is not None and point.high is not None:
-                    cell += f" ({point.low:.4g} to {point.high:.4g})"
-                cells.append(cell)
-            rows.append((name, *cells))
+        rows = _panel_rows(panel)
         lines += [f"{panel.title}; {panel.y_label}", *aligned(rows, {0}), ""]
     return lines
+
+
+def _panel_rows(panel: Panel) -> list[tuple[str, ...]]:
+    titles = [panel.x_label]
+    points_by_x: list[dict[X, Point]] = []
+    places: dict[X, None] = {}
+    for series in panel.series:
+        titles.append(series.label or panel.y_label)
+        points = {point.x: point for point in series.points}
+        points_by_x.append(points)
+        places |= dict.fromkeys(points)
+    rows = [tuple(titles)]
+    for x in _in_order(places):
+        cells = [_point_cell(points.get(x)) for points in points_by_x]
+        rows.append((_x_cell(x), *cells))
+    return rows
+
+
+def _in_order(places: Iterable[X]) -> list[X]:
+    """Sort numbers; names keep their order."""
+    xs = list(places)
+    if not any(isinstance(x, str) for x in xs):
+        xs.sort(key=float)
+    return xs
+
+
+def _x_cell(x: X) -> str:
+    if isinstance(x, str):
+        return x
+    return f"{x:,.6g}" if x % 1 else f"{int(x):,}"
+
+
+def _point_cell(point: Point | None) -> str:
+    if point is None:
+        return "-"
+    if point.low is None or point.high is None:
+        return f"{point.y:.4g}"
+    return f"{point.y:.4g} ({point.low:.4g} to {point.high:.4g})"

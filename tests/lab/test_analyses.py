@@ -434,12 +434,12 @@ def test_words_and_weights_of_a_document() -> None:
         (1, 1, 1, 1, 2, 2, 2, 3, 3, 3),
     )
     assert text.read.labels[:3] == ("<s>", "c", "</s>")
-    assert text.written.labels[:2] == ("c", "</s>")
+    assert text.predicted.labels[:2] == ("c", "</s>")
     maps = {one.name: one for one in attention_maps(model, NET_INPUT, text)}
     assert set(maps) >= {"encoder-self-group-layer-1", "encoder-self-global-layer-2",
                          "decoder-cross-group-layer-2", "decoder-cross-global-layer-2"}  # fmt: skip
     cross = maps["decoder-cross-global-layer-2"]
-    assert cross.queries == text.written and cross.keys == text.source
+    assert cross.queries == text.predicted and cross.keys == text.source
     assert cross.weights.sum(2).allclose(torch.ones(2, 9))
     group = maps["encoder-self-group-layer-1"].weights
     assert not group[:, :4, 4:].any() and not group[:, 4:7, 7:].any()
@@ -455,7 +455,7 @@ def test_words_and_weights_of_a_document() -> None:
 
     some = {one.name: one for one in of_sentences(maps.values(), 2, 2)}
     second = some["decoder-cross-group-layer-2"]
-    assert second.queries.labels == text.written.labels[3:7]
+    assert second.queries.labels == text.predicted.labels[3:7]
     assert second.keys.labels == ("<s>", "c", "</s>")
     assert some["decoder-cross-global-layer-2"].keys.labels == text.source.labels
 

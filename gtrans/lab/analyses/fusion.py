@@ -82,7 +82,7 @@ class FusionWeights:
 
 
 def fusion_weights(path: Path) -> FusionWeights:
-    """The weights of one checkpoint.
+    """Read the weights of one checkpoint.
 
     Raises:
         GtransError: the checkpoint is damaged, or its model fuses no layers.
@@ -106,58 +106,95 @@ def fusion_weights(path: Path) -> FusionWeights:
 def _gates(model: Mapping[str, Tensor], side: str) -> tuple[float, ...]:
     # The weights of DLCL are a matrix, and no gates.
     raw = model.get(f"{side}{_WEIGHTS}")
-    return () if raw is None or raw.dim() != 1 else tuple(torch.sigmoid(raw.float()).tolist())
+    if raw is None or raw.dim() != 1:
+        return ()
+    return tuple(torch.sigmoid(raw.float()).tolist())
+
+
+@dataclass(frozen=True)
+class _FusionPanel:
+    """A panel of the figure: ``weights`` names an attribute of :class:`FusionWeights`."""
+
+    weights: str
+    title: str
+    part: str
+    y_label: str
 
 
 _PANELS = (
-    ("encoder", "gates of the encoder's groups (Eq 2)", "group", "sigmoid of the gate"),
-    ("decoder", "gates of the decoder's layers (Eq 4)", "layer", "sigmoid of the gate"),
-    ("groups", "weights of the decoder's groups (Eq 6)", "group", "weight"),
+    _FusionPanel("encoder", "gates of the encoder's groups (Eq 2)", "group", "sigmoid of the gate"),
+    _FusionPanel("decoder", "gates of the decoder's layers (Eq 4)", "layer", "sigmoid of the gate"),
+    _FusionPanel("groups", "weights of the decoder's groups (Eq 6)", "group", "weight"),
 )
+
+_History = list[tuple[int, FusionWeights]]
+"""Updates and weights of the checkpoints of a run."""
 
 
 def fusion_figure(runs: Sequence[TrainingRun], title: str = "") -> Figure:
-    """The weights over updates, or of one checkpoint by layer and group.
+    """Draw the weights over updates, or of one checkpoint by layer and group.
 
     Several runs of a model are drawn as their mean, with the smallest and the largest value.
 
     Raises:
         GtransError: see :func:`fusion_weights`.
     """
-    labels = list(dict.fromkeys(run.label for run in runs))
-    training = any(len(run.steps) > 1 for run in runs)
-    histories = [[(step.updates, fusion_weights(step.path)) for step in run.steps] for run in runs]
+    histories: dict[str, list[_History]] = {}
+    paths: dict[str, list[str]] = {}
+    for run in runs:
+        history = [(step.updates, fusion_weights(step.path)) for step in run.steps]
+        histories.setdefault(run.label, []).append(history)
+        paths.setdefault(run.label, []).extend(str(step.path) for step in run.steps)
+    over_updates = any(len(run.steps) > 1 for run in runs)
     panels = []
-    for name, heading, part, y_label in _PANELS:
+    for panel in _PANELS:
         series: list[Series] = []
-        for label in labels:
-            own = [
-                [(updates, getattr(weights, name)) for updates, weights in steps]
-                for run, steps in zip(runs, histories, strict=True)
-                if run.label == label
-            ]
-            count = max(len(values) for steps in own for _, values in steps)
-            if training:
-                for number, shade in enumerate(shades(count)):
-                    curves = []
-                    for steps in own:
-                        curves.append([(updates, values[number]) for updates, values in steps])
-                    points = mean_of_runs(curves)
-                    line = f"{part} {number + 1}"
-                    line = line if len(labels) == 1 else f"{label}, {line}"
-                    model = labels.index(label)
-                    series.append(Series(line, points, dashed=model > 0, shade=shade, marker=model))
-            elif count:
-                layers = []
-                for steps in own:
-                    layers += [list(enumerate(values, 1)) for _, values in steps]
-                points = mean_of_runs(layers)
-                series.append(Series(label, points, labels.index(label)))
+        for model, label in enumerate(histories):
+            if over_updates:
+                name = panel.part if len(histories) == 1 else f"{label}, {panel.part}"
+                series += _lines_over_updates(histories[label], panel.weights, name, model)
+            else:
+                series += _line_over_layers(histories[label], panel.weights, label, model)
         if series:
-            x_label = "updates" if training else part
-            panels.append(Panel(heading, x_label, y_label, tuple(series)))
-    paths = {
-        label: [str(path) for path in checkpoints_of(run for run in runs if run.label == label)]
-        for label in labels
-    }
+            x_label = "updates" if over_updates else panel.part
+            panels.append(Panel(panel.title, x_label, panel.y_label, tuple(series)))
     return Figure(title, tuple(panels), {"checkpoints": paths})
+
+
+def _lines_over_updates(
+    histories: Sequence[_History], weights: str, name: str, model: int
+) -> list[Series]:
+    """Return a line for each group or layer of a model, by updates."""
+    count = 0
+    for history in histories:
+        for _, fused in history:
+            count = max(count, len(getattr(fused, weights)))
+    lines = []
+    for number, shade in enumerate(shades(count)):
+        curves = []
+        for history in histories:
+            curves.append(
+                [(updates, getattr(fused, weights)[number]) for updates, fused in history]
+            )
+        line = Series(
+            f"{name} {number + 1}",
+            mean_of_runs(curves),
+            dashed=model > 0,
+            shade=shade,
+            marker=model,
+        )
+        lines.append(line)
+    return lines
+
+
+def _line_over_layers(
+    histories: Sequence[_History], weights: str, label: str, model: int
+) -> list[Series]:
+    """Return the line of a model by groups or layers; none if it has no such weights."""
+    curves = []
+    for history in histories:
+        for _, fused in history:
+            curves.append(list(enumerate(getattr(fused, weights), start=1)))
+    if not any(curves):
+        return []
+    return [Series(label, mean_of_runs(curves), model)]

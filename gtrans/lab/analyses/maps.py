@@ -92,27 +92,31 @@ def run(args: argparse.Namespace) -> None:
                 "sentences."
             )
         maps = of_sentences(maps, first, last)
-    maps = [heatmap for heatmap in maps if not args.kinds or heatmap.place.kind in args.kinds]
+    if args.kinds:
+        maps = [heatmap for heatmap in maps if heatmap.place.kind in args.kinds]
     if not maps:
         raise GtransError(
             f"{args.path}: it has no attention that --sentences and --kinds leave over."
         )
     folder.mkdir(parents=True, exist_ok=True)
-    contents: dict[Path, str | Callable[[], Any]] = {
-        folder / f"{heatmap.name}.svg": partial(draw_map, heatmap) for heatmap in maps
-    }
+    contents: dict[Path, str | Callable[[], Any]] = {}
+    for heatmap in maps:
+        contents[folder / f"{heatmap.name}.svg"] = partial(draw_map, heatmap)
     numbers = json.dumps([as_json(heatmap) for heatmap in maps], ensure_ascii=False)
-    write_together({**contents, folder / "maps.json": f"{numbers}\n"})
+    contents[folder / "maps.json"] = f"{numbers}\n"
+    write_together(contents)
     print_lines(f"{folder}: {len(maps)} maps")
 
 
 def _sentences(text: str | None) -> tuple[int, int]:
-    """``A-B`` or ``A``."""
+    """Read ``A-B`` or ``A``."""
     match = re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?", text or "1-1")
-    first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
-    if not 1 <= first <= last:
-        raise GtransError(f"`--sentences` must be A-B, counted from 1, but is '{text}'.")
-    return first, last
+    if match:
+        first = int(match[1])
+        last = int(match[2] or match[1])
+        if 1 <= first <= last:
+            return first, last
+    raise GtransError(f"`--sentences` must be A-B, counted from 1, but is '{text}'.")
 
 
 # -------------------------------------------------------------------------------------------------
@@ -133,12 +137,11 @@ class Axis:
     sentences: tuple[int, ...] | None = None
 
     def chosen(self, positions: Sequence[int]) -> Axis:
-        """The part at some positions."""
-        sentences = self.sentences
-        return Axis(
-            tuple(self.labels[n] for n in positions),
-            None if sentences is None else tuple(sentences[n] for n in positions),
-        )
+        """Return the part at some positions."""
+        labels = tuple(self.labels[n] for n in positions)
+        if self.sentences is None:
+            return Axis(labels)
+        return Axis(labels, tuple(self.sentences[n] for n in positions))
 
 
 @dataclass(frozen=True)
@@ -161,32 +164,36 @@ class Map:
     @property
     def name(self) -> str:
         """Its name as a file, unique among the maps of a unit."""
-        sentence = "" if self.sentence is None else f"sentence-{self.sentence}"
-        parts = (self.place.side, self.place.kind, self.place.range, f"layer-{self.place.layer}")
-        return "-".join(filter(None, (*parts, sentence)))
+        parts = [self.place.side, self.place.kind]
+        if self.place.range:
+            parts.append(self.place.range)
+        parts.append(f"layer-{self.place.layer}")
+        if self.sentence is not None:
+            parts.append(f"sentence-{self.sentence}")
+        return "-".join(parts)
 
 
 @dataclass(frozen=True)
 class UnitText:
-    """The words of one unit as a model reads and writes them.
+    """The words of one unit as a model reads and predicts them.
 
     Attributes:
         source: the words of the encoder.
         read: the input of the decoder.
-        written: the words that the decoder predicts.
+        predicted: the words that the decoder predicts.
         current: the part of ``source`` that is translated, in a window; otherwise all of it.
         context: the subwords of a frozen BERT, or the words of a context encoder.
     """
 
     source: Axis
     read: Axis
-    written: Axis
+    predicted: Axis
     current: Axis
     context: Axis = Axis(())
 
 
 def unit_text(model: Any, task: Any, net_input: dict[str, Tensor], target: Tensor) -> UnitText:
-    """The words of a batch of one unit.
+    """Return the words of a batch of one unit.
 
     Args:
         model: the model that reads it.
@@ -194,34 +201,31 @@ def unit_text(model: Any, task: Any, net_input: dict[str, Tensor], target: Tenso
         net_input: the input of the batch, with the subwords of a BERT.
         target: the target ids, ``(1, length)``.
     """
-    layouts = model.layouts(net_input["src_tokens"], net_input["prev_output_tokens"])
-    dictionaries = task.source_dictionary, task.target_dictionary
-    source, read, written = (
-        Axis(
-            tuple(dictionary[token] for token in layout.pack(tokens).tolist()),
-            tuple((layout.sentence + 1).tolist()),
-        )
-        for layout, tokens, dictionary in (
-            (layouts[0], net_input["src_tokens"], dictionaries[0]),
-            (layouts[1], net_input["prev_output_tokens"], dictionaries[1]),
-            (layouts[1], target.to(net_input["prev_output_tokens"]), dictionaries[1]),
-        )
-    )
+    source_tokens = net_input["src_tokens"]
+    target_tokens = net_input["prev_output_tokens"]
+    source_layout, target_layout = model.layouts(source_tokens, target_tokens)
+    source = _word_axis(source_layout, source_tokens, task.source_dictionary)
+    read = _word_axis(target_layout, target_tokens, task.target_dictionary)
+    predicted = _word_axis(target_layout, target.to(target_tokens), task.target_dictionary)
     current, context = source, Axis(())
     if "current_sentence" in net_input:
-        inside = (layouts[0].sentence == int(net_input["current_sentence"])).tolist()
-        current = source.chosen([n for n, here in enumerate(inside) if here])
-        context = source.chosen([n for n, here in enumerate(inside) if not here])
+        is_current = source_layout.sentence == int(net_input["current_sentence"])
+        current = source.chosen(is_current.nonzero()[:, 0].tolist())
+        context = source.chosen((~is_current).nonzero()[:, 0].tolist())
     if "bert_subwords" in net_input:
-        entries = task.bert.subwords.entries
-        context = Axis(
-            tuple(entries[subword] for subword in net_input["bert_subwords"][0].tolist())
-        )
-    return UnitText(source, read, written, current, context)
+        subwords = net_input["bert_subwords"][0].tolist()
+        context = Axis(tuple(task.bert.subwords.entries[subword] for subword in subwords))
+    return UnitText(source, read, predicted, current, context)
+
+
+def _word_axis(layout: Any, tokens: Tensor, dictionary: Any) -> Axis:
+    labels = tuple(dictionary[token] for token in layout.pack(tokens).tolist())
+    sentences = tuple((layout.sentence + 1).tolist())
+    return Axis(labels, sentences)
 
 
 def attention_maps(model: Any, net_input: dict[str, Tensor], text: UnitText) -> list[Map]:
-    """The maps of all attentions of a model while it reads one unit, in the order of the data.
+    """Return the maps of all attentions of a model while it reads one unit.
 
     Args:
         model: in evaluation mode.
@@ -236,45 +240,65 @@ def attention_maps(model: Any, net_input: dict[str, Tensor], text: UnitText) -> 
     with torch.no_grad(), attention_watched(model, keep):
         model(**net_input)
     maps = []
-    for place, seen in sorted(calls.items(), key=lambda item: item[0].order):
-        for number, (weights, visible) in enumerate(seen, 1):
+    for place in sorted(calls, key=lambda place: place.order):
+        for number, (weights, visible) in enumerate(calls[place], start=1):
             maps.append(_map(place, weights, visible, text, number))
     return maps
 
 
 def _map(place: Location, weights: Tensor, visible: Tensor, text: UnitText, call: int) -> Map:
+    if place.kind == "update":
+        return _update_map(place, weights, text, call)
     queries, keys = weights.shape[1:]
-    source = (text.source, text.current)
-    in_decoder = place.side == "decoder"
-    own = {"decoder": (text.written,), "context_encoder": (text.context,)}.get(place.side, source)
-    if place.kind == "update":  # one call for each sentence
-        words = text.read if in_decoder else text.source
-        chosen = [n for n, sentence in enumerate(words.sentences or ()) if sentence == call]
-        # The special token at a sentence's end may be left out.
-        axis = _fitting(keys, words.chosen(chosen[:keys]))
-        return Map(place, call, _fitting(queries), axis, weights)
-    candidates: Sequence[Axis] = own
+    query_axis = _fitting(queries, _query_candidates(place, text))
     if place.kind == "memory":
-        # Each sentence has its own memory beside those of the others.
-        keys, candidates = int(visible[0].sum()), ()
+        # Each sentence has its own memory beside the other sentences'.
+        keys = int(visible[0].sum())
         weights = weights[:, visible].view(weights.size(0), queries, keys)
-    elif place.kind == "cross":
-        candidates = source
-    elif place.kind == "context":
-        candidates = (text.context,)
-    elif in_decoder:
-        candidates = (text.read,)
-    return Map(place, None, _fitting(queries, *own), _fitting(keys, *candidates), weights)
+    key_axis = _fitting(keys, _key_candidates(place, text))
+    return Map(place, None, query_axis, key_axis, weights)
 
 
-def _fitting(count: int, *axes: Axis) -> Axis:
-    """The first axis that has ``count`` words; numbers if there is none."""
-    numbers = Axis(tuple(str(number) for number in range(1, count + 1)))
-    return next((axis for axis in axes if len(axis.labels) == count), numbers)
+def _update_map(place: Location, weights: Tensor, text: UnitText, sentence: int) -> Map:
+    """Return the map of one sentence that is written to a memory, with a call of its own."""
+    queries, keys = weights.shape[1:]
+    words = text.read if place.side == "decoder" else text.source
+    positions = [n for n, number in enumerate(words.sentences or ()) if number == sentence]
+    # The special token at a sentence's end may be left out.
+    key_axis = _fitting(keys, [words.chosen(positions[:keys])])
+    return Map(place, sentence, _fitting(queries, []), key_axis, weights)
+
+
+def _query_candidates(place: Location, text: UnitText) -> list[Axis]:
+    if place.side == "decoder":
+        return [text.predicted]
+    if place.side == "context_encoder":
+        return [text.context]
+    return [text.source, text.current]
+
+
+def _key_candidates(place: Location, text: UnitText) -> list[Axis]:
+    if place.kind == "memory":
+        return []
+    if place.kind == "cross":
+        return [text.source, text.current]
+    if place.kind == "context":
+        return [text.context]
+    if place.side == "decoder":
+        return [text.read]
+    return _query_candidates(place, text)
+
+
+def _fitting(count: int, axes: Sequence[Axis]) -> Axis:
+    """Return the first axis that has ``count`` words; numbers if there is none."""
+    for axis in axes:
+        if len(axis.labels) == count:
+            return axis
+    return Axis(tuple(str(number) for number in range(1, count + 1)))
 
 
 def of_sentences(maps: Iterable[Map], first: int, last: int) -> list[Map]:
-    """The rows of some sentences, and the columns to which these rows attend."""
+    """Return the rows of some sentences, and the columns to which these rows attend."""
     selected = []
     for heatmap in maps:
         sentences = heatmap.queries.sentences
@@ -282,15 +306,16 @@ def of_sentences(maps: Iterable[Map], first: int, last: int) -> list[Map]:
             rows = [n for n, sentence in enumerate(sentences) if first <= sentence <= last]
             weights = heatmap.weights[:, rows]
             columns = weights.sum((0, 1)).nonzero().squeeze(1).tolist()
-            axes = heatmap.queries.chosen(rows), heatmap.keys.chosen(columns)
-            selected.append(Map(heatmap.place, None, *axes, weights[:, :, columns]))
+            queries = heatmap.queries.chosen(rows)
+            keys = heatmap.keys.chosen(columns)
+            selected.append(Map(heatmap.place, None, queries, keys, weights[:, :, columns]))
         elif heatmap.sentence is None or first <= heatmap.sentence <= last:
             selected.append(heatmap)
     return [heatmap for heatmap in selected if heatmap.weights.numel()]
 
 
 def as_json(heatmap: Map) -> dict[str, Any]:
-    """A map as an object; its weights are the means of all heads, and each head's."""
+    """Return a map as an object, with the mean of all heads and each head's weights."""
     return {
         "name": heatmap.name,
         "queries": heatmap.queries.labels,
@@ -313,10 +338,11 @@ _INCHES_A_WORD = 0.17
 
 
 def draw_map(heatmap: Map) -> Any:
-    """A figure of matplotlib: the mean of all heads."""
+    """Return a figure of matplotlib with the mean of all heads."""
     weights = heatmap.weights.mean(0).numpy()
     rows, columns = weights.shape
-    width, height = (2 + min(n, _MANY_WORDS) * _INCHES_A_WORD for n in (columns, rows))
+    width = 2 + min(columns, _MANY_WORDS) * _INCHES_A_WORD
+    height = 2 + min(rows, _MANY_WORDS) * _INCHES_A_WORD
     figure = figure_class()(figsize=(width + 1, height), layout="constrained")
     axes = figure.subplots()
     image = axes.imshow(
@@ -327,15 +353,20 @@ def draw_map(heatmap: Map) -> Any:
         aspect="auto",
         interpolation="nearest",
     )
-    for axis, words, rotation in ((axes.xaxis, heatmap.keys, 90), (axes.yaxis, heatmap.queries, 0)):
-        positions, labels = _ticks(words)
-        axis.set_ticks(positions, [plain(text) for text in labels], rotation=rotation, fontsize=7)
-    for line, words in ((axes.axhline, heatmap.queries), (axes.axvline, heatmap.keys)):
-        for begin in _begins(words):
-            line(begin - 0.5, color="#D55E00", linewidth=0.6)
+    _set_ticks(axes.xaxis, heatmap.keys, rotation=90)
+    _set_ticks(axes.yaxis, heatmap.queries, rotation=0)
+    for start in _sentence_starts(heatmap.queries):
+        axes.axhline(start - 0.5, color="#D55E00", linewidth=0.6)
+    for start in _sentence_starts(heatmap.keys):
+        axes.axvline(start - 0.5, color="#D55E00", linewidth=0.6)
     figure.colorbar(image, ax=axes, label="weight", fraction=0.05)
     axes.set_title(heatmap.name.replace("-", " "), fontsize="medium")
     return figure
+
+
+def _set_ticks(axis: Any, words: Axis, rotation: int) -> None:
+    positions, labels = _ticks(words)
+    axis.set_ticks(positions, [plain(text) for text in labels], rotation=rotation, fontsize=7)
 
 
 def _ticks(axis: Axis) -> tuple[list[int], list[str]]:
@@ -345,11 +376,14 @@ def _ticks(axis: Axis) -> tuple[list[int], list[str]]:
     if axis.sentences is None:
         positions = list(range(0, count, count // 20))
         return positions, [axis.labels[n] for n in positions]
-    positions = [0, *_begins(axis)]
+    positions = [0, *_sentence_starts(axis)]
     return positions, [f"sentence {axis.sentences[n]}" for n in positions]
 
 
-def _begins(axis: Axis) -> list[int]:
-    """Where a sentence begins after another one."""
-    pairs = enumerate(pairwise(axis.sentences or ()), start=1)
-    return [n for n, (before, after) in pairs if before != after]
+def _sentence_starts(axis: Axis) -> list[int]:
+    """Return the positions where a sentence begins after another one."""
+    starts = []
+    for position, (before, after) in enumerate(pairwise(axis.sentences or ()), start=1):
+        if before != after:
+            starts.append(position)
+    return starts
