@@ -42,7 +42,7 @@ from gtrans.text.reader import plain_lines
 _TEXT, _TRANSLATION = ".text.en", ".text.de"
 _WRONG = (2, 3)  # wrong lines: three where the other pronoun may be both "er" and "ihn"
 _COLUMNS = ["first_line", "variants", "reference_pronoun", "antecedent_distance"]
-# Least similarity of a sentence of the set and that of its document; they differ in the
+# Least similarity of a sentence of the set and the line of its document; they differ in the
 # tokenisation of some editions.
 _ALIKE = 0.6
 GENDERS_FILE = "genders.txt"
@@ -60,16 +60,40 @@ GENDERS = {"er": "m", "sie": "f", "es": "n"}
 """Pronouns of the third person singular, and their genders."""
 
 
-# The lines of an example from the first to the one behind its last, its pronoun (empty: unknown)
-# and its antecedent distance.
-_Group = tuple[int, int, str, int | None]
+@dataclass(frozen=True)
+class _LineGroup:
+    """The lines of one example: ``start`` to ``stop``, which is excluded.
+
+    ``pronoun`` is empty and ``distance`` None where they are unknown.
+    """
+
+    start: int
+    stop: int
+    pronoun: str = ""
+    distance: int | None = None
+
+
+@dataclass(frozen=True)
+class _ExampleLines:
+    """The lines of all examples, each behind its context.
+
+    Attributes:
+        form: ``text`` or ``truecased``, see :class:`Item`.
+        sources, targets: the lines.
+        file: the file of the translations.
+    """
+
+    form: str
+    sources: list[Sentences]
+    targets: list[Sentences]
+    file: Path
 
 
 def read_contrapro(path: str | os.PathLike[str], options: ReadOptions) -> list[Item]:
-    """All examples of ``contrapro.json``, or of a text form: its folder or its source.
+    """Read all examples of ``contrapro.json``, or of a text form: its folder or its source.
 
     Phenomena are pairs of pronouns, ``it:er``. In the text forms the pronoun is the one in which
-    all candidates differ, and examples are told apart by it (:func:`_found_groups`) if there
+    all candidates differ, and examples are told apart by it (:func:`_find_groups`) if there
     is no ``groups.tsv``; the distance is then unknown.
 
     Raises:
@@ -79,132 +103,151 @@ def read_contrapro(path: str | os.PathLike[str], options: ReadOptions) -> list[I
     path = Path(path)
     if not path.exists():
         raise GtransError(f"{path}: there is no such file or folder.")
-    folder, plain = path if path.is_dir() else path.parent, path.name.removesuffix(".gz")
+    folder = path if path.is_dir() else path.parent
+    name = path.name.removesuffix(".gz")
     if has_genders(folder):
         raise GtransError(
             f"{folder}: has {GENDERS_FILE}, so it is a template of ContraCAT, whose first line is "
             "not the right one; give `--format contracat`."
         )
-    if plain == "de.txt" or plain.endswith(_TRANSLATION):
+    if name == "de.txt" or name.endswith(_TRANSLATION):
         raise GtransError(
             f"{path}: has the translations; give the source next to it, en.txt or NAME{_TEXT}, or "
             "their folder."
         )
-    written = sorted(path.glob(f"*{_TEXT}*")) if path.is_dir() else []
-    if plain.endswith(_TEXT) or written:
-        form = "text"
-        sources, targets, file = _with_contexts(path, written, options.context)
-    elif path.is_dir() or plain == "en.txt":
-        form = "truecased"
-        file = folder / "de.txt"
-        sides = two_sides(*(resolve(str(folder / lang), "txt") for lang in ("en", "de")))
-        sources, targets = separated(sides[0], folder / "en.txt"), separated(sides[1], file)
+    if path.is_dir():
+        texts = sorted(path.glob(f"*{_TEXT}*"))
+    else:
+        texts = [path] if name.endswith(_TEXT) else []
+    if texts:
+        if len(texts) > 1:
+            raise GtransError(f"{path}: must hold one file *{_TEXT}, but holds {len(texts)}.")
+        prefix = str(texts[0]).removesuffix(".gz").removesuffix(_TEXT)
+        lines = _converted_lines(prefix, options.context)
+    elif path.is_dir() or name == "en.txt":
+        lines = _truecased_lines(folder)
     else:
         return read_pronoun_json(path, "de", 1, options)
     table = folder / "groups.tsv"
     if table.is_file():
-        groups = list(_groups(table, len(sources)))
+        groups = list(_read_groups(table, len(lines.sources)))
     else:
-        groups = list(_found_groups(sources, targets, file))
-    items = []
-    for begin, end, pronoun, distance in groups:
-        # The context of an example at the beginning of a film is empty.
-        lines = [sources[begin], *targets[begin:end]]
-        columns = list(zip(*lines, strict=False))
-        full = [column for column in columns if all(column)][-(options.context + 1) :]
-        alike = {*sources[begin:end]} == {sources[begin]} and len({*map(len, lines)}) == 1
-        if not alike or not all(columns[-1]):
-            raise GtransError(
-                f"{file}:{begin + 1}: the lines of an example must have equal sources, as many "
-                "sentences as these, and none that is empty but in the context."
-            )
-        source, target, *contrastive = (tuple(texts) for texts in zip(*full, strict=True))
-        pronoun = pronoun_of(target[-1], [wrong[-1] for wrong in contrastive]) or pronoun
-        items.append(
-            Item(
-                id=str(begin + 1),
-                phenomenon=f"it:{pronoun}" if pronoun else "it",
-                distance=distance,
-                cue="target",
-                source=source,
-                target=target,
-                contrastive=tuple(contrastive),
-                form=form,
-            )
+        groups = list(_find_groups(lines))
+    return [_text_item(lines, group, options.context) for group in groups]
+
+
+def _text_item(lines: _ExampleLines, group: _LineGroup, context: int) -> Item:
+    sources = lines.sources[group.start : group.stop]
+    candidates = lines.targets[group.start : group.stop]
+    texts = [sources[0], *candidates]
+    columns = list(zip(*texts, strict=False))
+    same_sources = set(sources) == {sources[0]}
+    same_lengths = len({len(text) for text in texts}) == 1
+    if not same_sources or not same_lengths or not all(columns[-1]):
+        raise GtransError(
+            f"{lines.file}:{group.start + 1}: the lines of an example must have equal sources, as "
+            "many sentences as these, and none that is empty but in the context."
         )
-    return items
+    # The context of an example at the beginning of a film is empty.
+    full_columns = [column for column in columns if all(column)]
+    source, target, *contrastive = zip(*full_columns[-(context + 1) :], strict=True)
+    pronoun = pronoun_of(target[-1], [wrong[-1] for wrong in contrastive]) or group.pronoun
+    return Item(
+        id=str(group.start + 1),
+        phenomenon=f"it:{pronoun}" if pronoun else "it",
+        distance=group.distance,
+        cue="target",
+        source=source,
+        target=target,
+        contrastive=tuple(contrastive),
+        form=lines.form,
+    )
 
 
-def _with_contexts(
-    path: Path, written: Sequence[Path], context: int
-) -> tuple[list[Sentences], list[Sentences], Path]:
-    """The lines of the conversion script's files, each behind its context, on both sides.
+def _truecased_lines(folder: Path) -> _ExampleLines:
+    files = [resolve(str(folder / lang), "txt") for lang in ("en", "de")]
+    sources, targets = two_sides(*files)
+    return _ExampleLines(
+        form="truecased",
+        sources=separated(sources, folder / "en.txt"),
+        targets=separated(targets, folder / "de.txt"),
+        file=folder / "de.txt",
+    )
+
+
+def _converted_lines(prefix: str, context: int) -> _ExampleLines:
+    """Read the files of the conversion script, whose names begin with ``prefix``.
 
     Args:
-        path: the folder, or the source.
-        written: the sources in the folder.
+        prefix: their common path.
         context: how many sentences of context are wanted, the last ones.
 
-    Returns:
-        sources, translations, and the file of the translations.
-
     Raises:
-        GtransError: the folder has several sources, a file cannot be read, or the files of contexts
-            do not have as many lines for each line, ``context`` or more.
+        GtransError: a file cannot be read, or the files of contexts do not have as many lines for
+            each line, ``context`` or more.
     """
-    if len(written) > 1:
-        raise GtransError(f"{path}: must hold one file *{_TEXT}, but holds {len(written)}.")
-    prefix = str(written[0] if written else path).removesuffix(".gz").removesuffix(_TEXT)
-    current = two_sides(*(resolve(f"{prefix}.text", lang) for lang in ("en", "de")))
-    lines = len(current[0])
-    before: list[list[str]] = [[], []]
+    sources, targets = two_sides(*(resolve(f"{prefix}.text", lang) for lang in ("en", "de")))
+    lines = _ExampleLines("text", [], [], Path(f"{prefix}.text.de"))
+    source_contexts: list[str] = []
+    target_contexts: list[str] = []
     size = 0
     if context:
         files = [resolve(f"{prefix}.context", lang) for lang in ("en", "de")]
-        before = two_sides(*files)
-        size, rest = divmod(len(before[0]), lines) if lines else (0, 1)
-        if rest or size < context:
-            raise GtransError(
-                f"{files[0]}: has {len(before[0])} lines for the {lines} of the set; `--context` "
-                f"{context} needs as many lines for each of them, {context} or more."
-            )
-    sides: list[list[Sentences]] = []
-    for texts, contexts in zip(current, before, strict=True):
-        side: list[Sentences] = []
-        for number, text in enumerate(texts):
-            end = (number + 1) * size
-            side.append((*contexts[end - context : end], text))
-        sides.append(side)
-    return sides[0], sides[1], Path(f"{prefix}.text.de")
+        source_contexts, target_contexts = two_sides(*files)
+        size = context_size(files[0], len(source_contexts), len(sources), context)
+    for number in range(len(sources)):
+        stop = (number + 1) * size
+        start = stop - context
+        lines.sources.append((*source_contexts[start:stop], sources[number]))
+        lines.targets.append((*target_contexts[start:stop], targets[number]))
+    return lines
 
 
-def _groups(table: Path, lines: int) -> Iterator[_Group]:
-    """The examples of a table.
+def context_size(file: Path | str, context_lines: int, lines: int, context: int) -> int:
+    """Return the lines of context for each line of a set.
+
+    Raises:
+        GtransError: the ``context_lines`` of ``file`` are not as many for each line, or fewer than
+            ``context``.
+    """
+    size, rest = divmod(context_lines, lines) if lines else (0, 1)
+    if rest or size < context:
+        raise GtransError(
+            f"{file}: has {context_lines} lines for the {lines} of the set; `--context` "
+            f"{context} needs as many lines for each of them, {context} or more."
+        )
+    return size
+
+
+def _read_groups(table: Path, lines: int) -> Iterator[_LineGroup]:
+    """Read the examples of a table.
 
     Raises:
         GtransError: it has other columns, or its examples do not follow each other.
     """
-    end = 0
+    stop = 0
     for number, row in enumerate(iterate_raw_lines(table), start=1):
-        # Lines are stripped, so an empty last column is missing.
-        first, variants, pronoun, distance = (*row.split("\t"), "", "", "", "")[:4]
-        if number == 1 and row.split("\t") == _COLUMNS:
+        columns = row.split("\t")
+        if number == 1 and columns == _COLUMNS:
             continue
-        if first != str(end + 1) or not variants.isdecimal() or not (distance or "0").isdecimal():
+        # Lines are stripped, so an empty last column is missing.
+        columns += [""] * (len(_COLUMNS) - len(columns))
+        first, variants, pronoun, distance = columns[: len(_COLUMNS)]
+        follows = first == str(stop + 1)
+        if not follows or not variants.isdecimal() or not (distance or "0").isdecimal():
             raise GtransError(
                 f"{table}:{number}: after the heading {', '.join(_COLUMNS)}, an example must begin "
-                f"at line {end + 1} and have a number of lines."
+                f"at line {stop + 1} and have a number of lines."
             )
-        begin, end = end, end + int(variants)
-        yield begin, end, pronoun, int(distance) if distance else None
-    if end != lines:
-        raise GtransError(f"{table}: ends at line {end} of the texts, which have {lines}.")
+        start = stop
+        stop += int(variants)
+        yield _LineGroup(start, stop, pronoun, int(distance) if distance else None)
+    if stop != lines:
+        raise GtransError(f"{table}: ends at line {stop} of the texts, which have {lines}.")
 
 
-def _found_groups(
-    sources: Sequence[Sentences], targets: Sequence[Sentences], file: Path
-) -> Iterator[_Group]:
-    """The examples without a table, each begins with its right translation.
+def _find_groups(lines: _ExampleLines) -> Iterator[_LineGroup]:
+    """Find the examples without a table; each begins with its right translation.
 
     The lines of an example have equal sources and contexts, differ in nothing but pronouns, and are
     all different. So the next example begins where one of these ends, also if it has the same
@@ -214,26 +257,29 @@ def _found_groups(
     Raises:
         GtransError: they cannot be told apart.
     """
-    texts = [" ".join(sentences) for sentences in targets]
-    begin = 0
-    while begin < len(texts):
-        right, end = texts[begin], begin + 1
-        while (
-            end < len(texts)
-            and sources[end] == sources[begin]
-            and texts[end] not in texts[begin:end]
-            and _differ_in_pronouns(right, texts[end])
-        ):
-            end += 1
-        wrong = texts[begin + 1 : end]
+    texts = [" ".join(sentences) for sentences in lines.targets]
+    start = 0
+    while start < len(texts):
+        stop = start + 1
+        while stop < len(texts) and _belongs(lines.sources, texts, start, stop):
+            stop += 1
+        right, *wrong = texts[start:stop]
         if len(wrong) not in _WRONG or not _is_example(right, wrong):
             raise GtransError(
-                f"{file}:{begin + 1}: lines {begin + 1} to {end} are no example of ContraPro (a "
-                "right line and 2 or 3 with the other pronouns), so where examples begin is "
-                "unclear; say it in a file groups.tsv in the same folder, or give contrapro.json."
+                f"{lines.file}:{start + 1}: lines {start + 1} to {stop} are no example of "
+                "ContraPro (a right line and 2 or 3 with the other pronouns), so where examples "
+                "begin is unclear; say it in a file groups.tsv in the same folder, or give "
+                "contrapro.json."
             )
-        yield begin, end, "", None
-        begin = end
+        yield _LineGroup(start, stop)
+        start = stop
+
+
+def _belongs(sources: Sequence[Sentences], texts: Sequence[str], start: int, line: int) -> bool:
+    """Whether a line is a wrong translation of the example that begins at ``start``."""
+    if sources[line] != sources[start] or texts[line] in texts[start:line]:
+        return False
+    return _differ_in_pronouns(texts[start], texts[line])
 
 
 # --- JSON with documents --------------------------------------------------------------------------
@@ -254,15 +300,15 @@ class Entry:
     value: Any
 
     def error(self, message: str) -> GtransError:
-        """The exception to raise if the entry does not have the form of its format."""
+        """Return the exception for an entry that does not have the form of its format."""
         return GtransError(f"{self.place}: {message}")
 
     def value_of(self, key: str) -> Any:
-        """The value of ``key``; None: the entry has none, or is not an object."""
+        """Return the value of ``key``; None: the entry has none, or is not an object."""
         return self.value.get(key) if isinstance(self.value, dict) else None
 
     def text(self, key: str) -> str:
-        """The value of ``key``, which must be a non-empty string.
+        """Return the value of ``key``, which must be a non-empty string.
 
         Raises:
             GtransError: it is something else.
@@ -273,7 +319,7 @@ class Entry:
         return value.strip()
 
     def number(self, key: str) -> int:
-        """The value of ``key``, which must be an integer.
+        """Return the value of ``key``, which must be an integer.
 
         Raises:
             GtransError: it is something else.
@@ -290,7 +336,7 @@ def _shown(value: object) -> str:
 
 
 def read_entries(path: str | os.PathLike[str]) -> Iterator[Entry]:
-    """The entries of the JSON array or object that a file holds, gzipped or not.
+    """Yield the entries of the JSON array or object in a file, gzipped or not.
 
     Raises:
         GtransError: the file cannot be read, or is not JSON.
@@ -307,7 +353,7 @@ def read_entries(path: str | os.PathLike[str]) -> Iterator[Entry]:
 def read_pronoun_json(
     path: str | os.PathLike[str], target: str, first_segment: int, options: ReadOptions
 ) -> list[Item]:
-    """All examples of a set whose source is English, with up to ``options.context`` sentences each.
+    """Read all examples of a set whose source is English, in JSON.
 
     Args:
         path: the JSON file.
@@ -328,15 +374,10 @@ def read_pronoun_json(
 
 
 def _json_item(entry: Entry, target: str, first_segment: int, options: ReadOptions) -> Item:
-    right = entry.text("src segment"), entry.text("ref segment")
-    errors = entry.value.get("errors")
-    errors = [errors] if isinstance(errors, dict) else errors
-    if not isinstance(errors, list) or not errors:
-        raise entry.error("'errors' must be a list of at least one wrong translation.")
-    wrong = [Entry(entry.place, entry.name, error).text("contrastive") for error in errors]
-    # Null and numbers below 0 mean that it is not known.
-    unknown = "ante distance" in entry.value and entry.value["ante distance"] is None
-    distance = -1 if unknown else entry.number("ante distance")
+    source_sentence = entry.text("src segment")
+    right_sentence = entry.text("ref segment")
+    wrong_sentences = _wrong_sentences(entry)
+    distance = _distance(entry)
     before: list[tuple[str, str]] = []
     if options.context and options.documents is not None:
         pairs = _document(entry, target, options.documents)
@@ -346,48 +387,81 @@ def _json_item(entry: Entry, target: str, first_segment: int, options: ReadOptio
                 f"'segment id' is {number + first_segment}, but the document "
                 f"{entry.text('document id')} has {len(pairs)} lines."
             )
-        for line, text in zip(pairs[number], right, strict=True):
-            if not _alike(line, text):
-                raise entry.error(
-                    f"line {number + 1} of the document {entry.text('document id')} is "
-                    f"'{line}', not '{text}'; give the documents of the set."
-                )
-        right = pairs[number]
-        before = [pair for pair in pairs[max(number - options.context, 0) : number] if all(pair)]
-    context = tuple(pair[1] for pair in before)
+        _check_line(entry, number, pairs[number][0], source_sentence)
+        _check_line(entry, number, pairs[number][1], right_sentence)
+        source_sentence, right_sentence = pairs[number]
+        first = max(number - options.context, 0)
+        before = [pair for pair in pairs[first:number] if all(pair)]
+    source_context = tuple(source for source, _ in before)
+    target_context = tuple(translation for _, translation in before)
     return Item(
         id=entry.name,
         phenomenon=f"{entry.text('src pronoun')}:{entry.text('ref pronoun')}".lower(),
-        distance=distance if distance >= 0 else None,
+        distance=distance,
         cue="target",
-        source=(*(pair[0] for pair in before), right[0]),
-        target=(*context, right[1]),
-        contrastive=tuple((*context, sentence) for sentence in wrong),
+        source=(*source_context, source_sentence),
+        target=(*target_context, right_sentence),
+        contrastive=tuple((*target_context, wrong) for wrong in wrong_sentences),
         document=str(entry.value.get("document id") or ""),
     )
 
 
+def _wrong_sentences(entry: Entry) -> list[str]:
+    errors = entry.value.get("errors")
+    if isinstance(errors, dict):
+        errors = [errors]
+    if not isinstance(errors, list) or not errors:
+        raise entry.error("'errors' must be a list of at least one wrong translation.")
+    return [Entry(entry.place, entry.name, error).text("contrastive") for error in errors]
+
+
+def _distance(entry: Entry) -> int | None:
+    # Null and numbers below 0 mean that it is not known.
+    if "ante distance" in entry.value and entry.value["ante distance"] is None:
+        return None
+    distance = entry.number("ante distance")
+    return distance if distance >= 0 else None
+
+
+def _check_line(entry: Entry, number: int, line: str, text: str) -> None:
+    """Raise GtransError if a line of a document is not the sentence of the set."""
+    if not _alike(line, text):
+        raise entry.error(
+            f"line {number + 1} of the document {entry.text('document id')} is "
+            f"'{line}', not '{text}'; give the documents of the set."
+        )
+
+
 def _document(entry: Entry, target: str, folder: Path) -> list[tuple[str, str]]:
-    """The lines of the document of an entry, on both sides."""
+    """Read the lines of the document of an entry, on both sides."""
     name = entry.text("document id")
     stem = name.removesuffix(f".{target}").removesuffix(".en")
     if Path(stem).name != stem:
         raise entry.error(f"'document id' must be the name of a document, but is '{name}'.")
+    year = stem.split("_")[0]
     try:
-        return _document_lines(str(folder / stem.split("_")[0] / stem), target)
+        return _document_lines(str(folder / year / stem), target)
     except GtransError as error:
         raise entry.error(str(error)) from None
 
 
 @lru_cache(maxsize=64)
 def _document_lines(prefix: str, target: str) -> list[tuple[str, str]]:
-    sides = two_sides(*(resolve(prefix, lang) for lang in ("en", target)), read=iterate_raw_lines)
-    return list(zip(*sides, strict=True))
+    files = resolve(prefix, "en"), resolve(prefix, target)
+    sources, targets = two_sides(*files, read=iterate_raw_lines)
+    return list(zip(sources, targets, strict=True))
 
 
 def _alike(text: str, other: str) -> bool:
-    a, b = ("".join(c for c in text.casefold() if c.isalnum()) for text in (text, other))
-    return a == b or SequenceMatcher(None, a, b).ratio() >= _ALIKE
+    letters = _letters(text)
+    other_letters = _letters(other)
+    if letters == other_letters:
+        return True
+    return SequenceMatcher(None, letters, other_letters).ratio() >= _ALIKE
+
+
+def _letters(text: str) -> str:
+    return "".join(character for character in text.casefold() if character.isalnum())
 
 
 # --- lines of text --------------------------------------------------------------------------------
@@ -395,13 +469,14 @@ def _alike(text: str, other: str) -> bool:
 
 def has_genders(folder: Path) -> bool:
     """Whether a folder is a template of ContraCAT, whose first lines are not the right ones."""
-    return any((folder / f"{GENDERS_FILE}{suffix}").is_file() for suffix in ("", ".gz"))
+    file = folder / GENDERS_FILE
+    return file.is_file() or file.with_name(f"{GENDERS_FILE}.gz").is_file()
 
 
 def two_sides(
     *files: Path | str, read: Callable[[Path | str], Iterator[str]] = plain_lines
 ) -> list[list[str]]:
-    """The lines of files that must have equally many.
+    """Read the lines of files that must have equally many.
 
     Raises:
         GtransError: a file cannot be read, or their numbers of lines differ.
@@ -416,15 +491,17 @@ def two_sides(
 
 
 def separated(lines: Sequence[str], file: Path) -> list[Sentences]:
-    """The sentences of lines ``context <SEP> sentence``.
+    """Split lines ``context <SEP> sentence`` into sentences.
 
     Raises:
         GtransError: a line has no ``<SEP>``; the message names it.
     """
+    documents = []
     for number, line in enumerate(lines, start=1):
         if _SEPARATOR not in line:
             raise GtransError(f"{file}:{number}: has no {_SEPARATOR} between context and sentence.")
-    return [tuple(part.strip() for part in line.split(_SEPARATOR)) for line in lines]
+        documents.append(tuple(part.strip() for part in line.split(_SEPARATOR)))
+    return documents
 
 
 # --- words ----------------------------------------------------------------------------------------
@@ -432,43 +509,48 @@ def separated(lines: Sequence[str], file: Path) -> list[Sentences]:
 _WORD = re.compile(r"\w+")
 
 
-def words_of(text: str) -> list[str]:
-    """The words in lower case; punctuation and apostrophes separate them."""
+def lower_words(text: str) -> list[str]:
+    """Return the words in lower case; punctuation and apostrophes separate them."""
     return _WORD.findall(text.lower())
 
 
 def changed_words(right: str, wrong: Sequence[str]) -> list[str]:
-    """The words of ``right`` that differ in every text of ``wrong``, in their order.
+    """Return the words of ``right`` that differ in every text of ``wrong``, in their order.
 
     Texts with as many words are compared word by word, as in sets whose wrong translations are
     made by replacing words. Of others, the words count that ``right`` has more often.
     """
-    words, others = words_of(right), [words_of(text) for text in wrong]
+    words = lower_words(right)
+    others = [lower_words(text) for text in wrong]
+    changed = []
     if all(len(other) == len(words) for other in others):
-        return [
-            word
-            for place, word in enumerate(words)
-            if all(other[place] != word for other in others)
-        ]
-    more = [Counter(words) - Counter(other) for other in others]
-    return [word for word in words if all(word in counts for counts in more)]
+        for place, word in enumerate(words):
+            if all(other[place] != word for other in others):
+                changed.append(word)
+        return changed
+    surpluses = [Counter(words) - Counter(other) for other in others]
+    for word in words:
+        if all(word in surplus for surplus in surpluses):
+            changed.append(word)
+    return changed
 
 
 # --- German pronouns ------------------------------------------------------------------------------
 
 
 def pronoun_of(right: str, wrong: Sequence[str]) -> str:
-    """The pronoun in which a text differs from all of ``wrong``: er, sie, es, or '' if unknown."""
+    """Return the pronoun that differs in all wrong texts: er, sie, es, or '' if unknown."""
     kinds = {PRONOUN_OF.get(word, "") for word in changed_words(right, wrong)}
     return kinds.pop() if len(kinds) == 1 else ""
 
 
 def _is_example(right: str, wrong: Sequence[str]) -> bool:
     """Whether the wrong texts put both other pronouns in the place of the right one's pronoun."""
-    pronoun, words = pronoun_of(right, wrong), words_of(right)
+    pronoun = pronoun_of(right, wrong)
+    words = lower_words(right)
     others = set()
     for text in wrong:
-        for old, new in zip(words, words_of(text), strict=True):
+        for old, new in zip(words, lower_words(text), strict=True):
             if old != new:
                 others.add(PRONOUN_OF[new])
     return bool(pronoun) and others == _FORMS.keys() - {pronoun}
@@ -476,8 +558,11 @@ def _is_example(right: str, wrong: Sequence[str]) -> bool:
 
 def _differ_in_pronouns(text: str, changed: str) -> bool:
     """Whether two texts have the same words but for pronouns."""
-    words, others = words_of(text), words_of(changed)
-    return len(words) == len(others) and all(
-        word == other or {word, other} <= PRONOUN_OF.keys()
-        for word, other in zip(words, others, strict=True)
-    )
+    words = lower_words(text)
+    others = lower_words(changed)
+    if len(words) != len(others):
+        return False
+    for word, other in zip(words, others, strict=True):
+        if word != other and not {word, other} <= PRONOUN_OF.keys():
+            return False
+    return True

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from gtrans.data.documents import resolve
@@ -20,23 +21,26 @@ from gtrans.lab.contrapro import (
     PRONOUN_OF,
     Entry,
     changed_words,
+    context_size,
     has_genders,
+    lower_words,
     read_entries,
     read_pronoun_json,
     separated,
     two_sides,
-    words_of,
 )
 
 AnyPath = str | os.PathLike[str]
 
 
 def _items(path: AnyPath, read: Callable[[Entry], Iterable[Item]]) -> list[Item]:
-    """The items of all entries of a file of JSON."""
+    """Read the items of all entries of a file of JSON."""
     items: list[Item] = []
     for entry in read_entries(path):
         try:
-            items += map(_checked, read(entry))
+            for item in read(entry):
+                _check(item)
+                items.append(item)
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
             raise entry.error(
                 f"it does not have the form of this set ({one_line(error)})"
@@ -44,24 +48,20 @@ def _items(path: AnyPath, read: Callable[[Entry], Iterable[Item]]) -> list[Item]
     return items
 
 
-def _checked(item: Item) -> Item:
-    """The item.
-
-    Raises:
-        ValueError: its source and candidates have not the same number of sentences, or it has no
-            wrong candidate or a negative number.
-    """
+def _check(item: Item) -> None:
+    """Raise ValueError for an item without a wrong candidate, or with unequal texts."""
     if not _fit(item.source, item.candidates):
         raise ValueError("source and candidates need equally many sentences, none of them empty")
-    if not item.contrastive or min(item.right_index, item.distance or 0) < 0:
+    if not item.contrastive or item.right_index < 0 or (item.distance or 0) < 0:
         raise ValueError("two candidates, and numbers of at least 0, are needed")
-    return item
 
 
 def _fit(source: Sentences, candidates: Iterable[Sentences]) -> bool:
     """Whether all have equally many sentences, none of them empty."""
-    texts = (source, *candidates)
-    return len({*map(len, texts)}) == 1 and all(map(all, texts))
+    for candidate in candidates:
+        if len(candidate) != len(source) or not all(candidate):
+            return False
+    return all(source)
 
 
 def _stripped(sentences: Iterable[str]) -> Sentences:
@@ -76,7 +76,7 @@ _SIZE = 3
 
 
 def read_contracat(path: AnyPath, options: ReadOptions) -> list[Item]:
-    """The templates of ContraCAT: English to German pronouns (Stojanovski et al. 2020).
+    """Read the templates of ContraCAT: English to German pronouns (Stojanovski et al. 2020).
 
     "ContraCAT: Contrastive Coreference Analytical Templates for Machine Translation", COLING 2020;
     their repository ``ContraCAT``, folder ``data/templates``. A template is a folder with
@@ -88,46 +88,46 @@ def read_contracat(path: AnyPath, options: ReadOptions) -> list[Item]:
     ``2_coreference_step/pleonastic/rain``; examples are grouped by step and by gender.
     """
     path = Path(path)
-    below = [path, *path.rglob("*")] if path.is_dir() else []
-    folders = sorted(
-        folder
-        for folder in below
-        if folder.is_dir() and has_genders(folder) and _PRIORS not in folder.absolute().parts
-    )
+    folders = []
+    if path.is_dir():
+        for folder in (path, *path.rglob("*")):
+            is_template = folder.is_dir() and has_genders(folder)
+            if is_template and _PRIORS not in folder.absolute().parts:
+                folders.append(folder)
     if not folders:
         raise GtransError(
             f"{path}: must be a folder of templates with right candidates, each with en.txt and "
             f"{GENDERS_FILE}."
         )
     items: list[Item] = []
-    for folder in folders:
-        items += _template(folder, options.context)
+    for folder in sorted(folders):
+        items += _read_template(folder, options.context)
     return items
 
 
-def _template(folder: Path, context: int) -> Iterator[Item]:
-    parts = folder.absolute().parts
-    steps = [number for number, part in enumerate(parts) if _STEP.fullmatch(part)]
-    name = "/".join(parts[steps[-1] :]) if steps else folder.name
+def _read_template(folder: Path, context: int) -> Iterator[Item]:
+    name = _template_name(folder)
     files = [resolve(str(folder / side), "txt") for side in ("en", "de", "genders")]
-    *texts, genders = two_sides(*files)
-    sources, targets = (separated(*side) for side in zip(texts, files, strict=False))
-    for begin in range(0, len(genders), _SIZE):
-        end = begin + _SIZE
-        source, candidates, gender = sources[begin], targets[begin:end], genders[begin]
-        pronouns = _pronouns_of([target[-1] for target in candidates])
-        same = {*zip(sources[begin:end], genders[begin:end], strict=True)} == {(source, gender)}
+    source_lines, target_lines, genders = two_sides(*files)
+    sources = separated(source_lines, files[0])
+    targets = separated(target_lines, files[1])
+    for start in range(0, len(genders), _SIZE):
+        stop = start + _SIZE
+        source, candidates, gender = sources[start], targets[start:stop], genders[start]
+        pronouns = _differing_pronouns([target[-1] for target in candidates])
+        same_source = set(sources[start:stop]) == {source}
+        same_gender = set(genders[start:stop]) == {gender}
         differ = sorted(pronouns) == sorted(GENDERS) and gender in GENDERS.values()
-        if not same or not differ or not _fit(source, candidates):
+        if not (same_source and same_gender and differ and _fit(source, candidates)):
             raise GtransError(
-                f"{files[1]}:{begin + 1}: an example must have {_SIZE} lines of one source and as "
+                f"{files[1]}:{start + 1}: an example must have {_SIZE} lines of one source and as "
                 f"many sentences, none of them empty, that differ in er, sie and es, and one "
                 f"gender in {GENDERS_FILE}: m, f or n."
             )
         right = [GENDERS[pronoun] for pronoun in pronouns].index(gender)
         kept = [target[-(context + 1) :] for target in candidates]
         yield Item(
-            id=f"{name}-{begin // _SIZE + 1}",
+            id=f"{name}-{start // _SIZE + 1}",
             phenomenon=name,
             distance=1,
             cue="target",
@@ -139,11 +139,22 @@ def _template(folder: Path, context: int) -> Iterator[Item]:
         )
 
 
-def _pronouns_of(texts: Sequence[str]) -> list[str]:
-    """The pronoun that each text has where they all differ: er, sie, es, or '' if unknown."""
-    words = [words_of(text) for text in texts]
+def _template_name(folder: Path) -> str:
+    """Return the path of a template from its step on."""
+    parts = folder.absolute().parts
+    name = folder.name
+    for number, part in enumerate(parts):
+        if _STEP.fullmatch(part):
+            name = "/".join(parts[number:])
+    return name
+
+
+def _differing_pronouns(texts: Sequence[str]) -> list[str]:
+    """Return the pronoun of each text where they differ: er, sie, es, or '' if unknown."""
+    words = [lower_words(text) for text in texts]
     differing = [column for column in zip(*words, strict=False) if len(set(column)) > 1]
-    if len(differing) != 1 or len({len(sentence) for sentence in words}) > 1:
+    lengths = {len(sentence) for sentence in words}
+    if len(differing) != 1 or len(lengths) > 1:
         return [""] * len(texts)
     return [PRONOUN_OF.get(word, "") for word in differing[0]]
 
@@ -156,7 +167,7 @@ _CUES = {"ellipsis_infl": "source", "ellipsis_vp": "source"}
 
 
 def read_consistency(path: AnyPath, options: ReadOptions) -> list[Item]:
-    """The English-Russian consistency sets of Voita, Sennrich and Titov (2019).
+    """Read the English-Russian consistency sets of Voita, Sennrich and Titov (2019).
 
     "When a Good Translation is Wrong in Context", ACL 2019; their repository
     ``good-translation-wrong-in-context``, folder ``consistency_testsets``: ``deixis_{dev,test}``,
@@ -169,25 +180,29 @@ def read_consistency(path: AnyPath, options: ReadOptions) -> list[Item]:
     told apart.
     """
     phenomenon = Path(path).name.split(".")[0]
+    return _items(path, partial(_consistency_item, phenomenon))
 
-    def items_of(entry: Entry) -> Iterator[Item]:
-        of_file, right = entry.value, entry.number("true_ind")
-        source, *targets = (
-            _stripped(text.split("_eos")) for text in (of_file["src"], *of_file["dst"])
-        )
-        yield Item(
-            id=f"{phenomenon}-{entry.name}",
-            phenomenon=phenomenon,
-            distance=entry.number("ctx_dist"),
-            cue=_CUES.get(phenomenon, "target"),
-            source=source,
-            target=targets[right],
-            contrastive=tuple(targets[:right] + targets[right + 1 :]),
-            form="tokenised",
-            right_index=right,
-        )
 
-    return _items(path, items_of)
+def _consistency_item(phenomenon: str, entry: Entry) -> Iterator[Item]:
+    right = entry.number("true_ind")
+    source = _joined_sentences(entry.value["src"])
+    targets = [_joined_sentences(text) for text in entry.value["dst"]]
+    yield Item(
+        id=f"{phenomenon}-{entry.name}",
+        phenomenon=phenomenon,
+        distance=entry.number("ctx_dist"),
+        cue=_CUES.get(phenomenon, "target"),
+        source=source,
+        target=targets[right],
+        contrastive=tuple(targets[:right] + targets[right + 1 :]),
+        form="tokenised",
+        right_index=right,
+    )
+
+
+def _joined_sentences(text: str) -> Sentences:
+    """Split sentences joined by ``_eos``."""
+    return _stripped(text.split("_eos"))
 
 
 # --- Bawden et al. -------------------------------------------------------------------------------
@@ -206,7 +221,7 @@ _LEXICAL_CUES = {"repet": "target", "disambig": "source"}
 
 
 def read_discevalmt(path: AnyPath, options: ReadOptions) -> list[Item]:
-    """The discourse sets of Bawden, Sennrich, Birch and Haddow (2018), English to French.
+    """Read the discourse sets of Bawden, Sennrich, Birch and Haddow (2018), English to French.
 
     "Evaluating Discourse Phenomena in Neural Machine Translation", NAACL 2018; their
     repository ``discourse-mt-test-sets``: ``anaphora.json`` and ``lexical-choice.json``, objects
@@ -221,14 +236,15 @@ def read_discevalmt(path: AnyPath, options: ReadOptions) -> list[Item]:
     of the pair, or where there is none, the first pronoun's that differs from the wrong
     translation.
     """
-    return _items(path, _block)
+    return _items(path, _block_items)
 
 
-def _block(entry: Entry) -> Iterator[Item]:
+def _block_items(entry: Entry) -> Iterator[Item]:
     block = entry.value
     if "examples" in block:
         kind = block.get("type") or ""
-        name, phenomenon = _LEXICAL, f"{_LEXICAL}, {kind}" if kind else _LEXICAL
+        name = _LEXICAL
+        phenomenon = f"{_LEXICAL}, {kind}" if kind else _LEXICAL
         cue = _LEXICAL_CUES.get(kind, "source/target")
         pairs = [(example["src"], example["trg"]) for example in block["examples"]]
     else:
@@ -236,28 +252,32 @@ def _block(entry: Entry) -> Iterator[Item]:
         pairs = [(block["src"], pair) for pair in block["trg"]]
     for number, (source, pair) in enumerate(pairs, start=1):
         right = "correct" if "correct" in pair else "semi-correct"
-        target, wrong = _stripped(pair[right]), _stripped(pair["incorrect"])
-        label = phenomenon if right == "correct" else f"{phenomenon}, {right}"
-        forms = {"form": _form(pair.get("type") or "", target, wrong)} if name == _ANAPHORA else {}
+        target = _stripped(pair[right])
+        wrong = _stripped(pair["incorrect"])
+        groups = {"set": name}
+        if name == _ANAPHORA:
+            groups["form"] = _pronoun_form(pair.get("type") or "", target, wrong)
         yield Item(
-            f"{entry.name}.{number}",
-            label,
-            1,
-            cue,
-            _stripped(source),
-            target,
-            (wrong,),
-            groups={"set": name, **forms},
+            id=f"{entry.name}.{number}",
+            phenomenon=phenomenon if right == "correct" else f"{phenomenon}, {right}",
+            distance=1,
+            cue=cue,
+            source=_stripped(source),
+            target=target,
+            contrastive=(wrong,),
+            groups=groups,
             block=f"{name} {entry.name}",
         )
 
 
-def _form(kind: str, right: Sentences, wrong: Sentences) -> str:
-    """Gender and number of the pronoun: m.sg., f.sg., m.pl., f.pl., or other."""
+def _pronoun_form(kind: str, right: Sentences, wrong: Sentences) -> str:
+    """Return gender and number of the pronoun: m.sg., f.sg., m.pl., f.pl., or other."""
     if kind.strip():
         return f"{kind.strip().rstrip('.')}."
-    changed = changed_words(" ".join(right), [" ".join(wrong)])
-    return next((_FORM_OF[word] for word in changed if word in _FORM_OF), "other")
+    for word in changed_words(" ".join(right), [" ".join(wrong)]):
+        if word in _FORM_OF:
+            return _FORM_OF[word]
+    return "other"
 
 
 # --- Lopes et al. --------------------------------------------------------------------------------
@@ -267,7 +287,7 @@ _PRONOUNS = {"il": "it", "elle": "it", "ils": "they", "elles": "they"}
 
 
 def read_large_pronoun(path: AnyPath, options: ReadOptions) -> list[Item]:
-    """The large English-French pronoun sets (Lopes, Farajian, Bawden, Zhang and Martins 2020).
+    """Read the large English-French pronoun sets (Lopes, Farajian, Bawden, Zhang and Martins 2020).
 
     "Document-level Neural MT: A Systematic Comparison", EAMT 2020; their repository
     ``Large-contrastive-pronoun-testset-EN-FR``. Two forms are published:
@@ -282,7 +302,7 @@ def read_large_pronoun(path: AnyPath, options: ReadOptions) -> list[Item]:
     """
     path = Path(path)
     if path.is_dir():
-        texts = sorted(f for f in path.iterdir() if f.name.removesuffix(".gz").endswith(_TEXT))
+        texts = [*path.glob(f"*{_TEXT}"), *path.glob(f"*{_TEXT}.gz")]
         if len(texts) != 1:
             raise GtransError(f"{path}: must hold one file *{_TEXT}, but holds {len(texts)}.")
         path = texts[0]
@@ -296,29 +316,30 @@ def read_large_pronoun(path: AnyPath, options: ReadOptions) -> list[Item]:
     contexts = _contexts(prefix, len(sources), options.context)
     items = []
     for number in range(0, len(sources), 2):
-        if (contexts[number], sources[number]) != (contexts[number + 1], sources[number + 1]):
+        same_context = contexts[number] == contexts[number + 1]
+        if not same_context or sources[number] != sources[number + 1]:
             raise GtransError(
                 f"{path}:{number + 1}: has another context or source than the next line, the "
                 "source of the wrong translation."
             )
-        before = tuple(target for _, target in contexts[number])
+        source_context = tuple(source for source, _ in contexts[number])
+        target_context = tuple(target for _, target in contexts[number])
         right, wrong = targets[number : number + 2]
-        items.append(
-            Item(
-                id=str(number + 1),
-                phenomenon=_pronouns(right, wrong),
-                distance=None,
-                cue="target",
-                source=(*(source for source, _ in contexts[number]), sources[number]),
-                target=(*before, right),
-                contrastive=((*before, wrong),),
-            )
+        item = Item(
+            id=str(number + 1),
+            phenomenon=_pronoun_pair(right, wrong),
+            distance=None,
+            cue="target",
+            source=(*source_context, sources[number]),
+            target=(*target_context, right),
+            contrastive=((*target_context, wrong),),
         )
+        items.append(item)
     return items
 
 
 def _contexts(prefix: str, lines: int, context: int) -> list[list[tuple[str, str]]]:
-    """Source and target of up to ``context`` sentences before each line of the set.
+    """Read source and target of up to ``context`` sentences before each line of the set.
 
     ``NAME.cN.context`` has empty lines where the document has fewer than N sentences before;
     ``NAME.cM.context`` with the largest M < N has the existing ones.
@@ -330,25 +351,25 @@ def _contexts(prefix: str, lines: int, context: int) -> list[list[tuple[str, str
     contexts: list[list[tuple[str, str]]] = [[] for _ in range(lines)]
     for size in range(context, 0, -1):
         name = f"{prefix}.c{size}.context"
-        if size < context and not any(Path(f"{name}.src{end}").exists() for end in ("", ".gz")):
+        exists = Path(f"{name}.src").exists() or Path(f"{name}.src.gz").exists()
+        if size < context and not exists:
             continue
         files = [resolve(name, side) for side in _SIDES]
-        sides = two_sides(*files)
-        width, rest = divmod(len(sides[0]), lines) if lines else (0, 1)
-        if rest or width < size:
-            raise GtransError(
-                f"{files[0]}: has {len(sides[0])} lines for the {lines} of the set; `--context` "
-                f"{size} needs as many lines for each of them, {size} or more."
-            )
+        sources, targets = two_sides(*files)
+        width = context_size(files[0], len(sources), lines, size)
         for number in range(lines):
-            end = (number + 1) * width
-            pairs = zip(*(side[end - size : end] for side in sides), strict=True)
-            contexts[number] = contexts[number] or [pair for pair in pairs if all(pair)]
+            if contexts[number]:
+                continue
+            stop = (number + 1) * width
+            start = stop - size
+            for pair in zip(sources[start:stop], targets[start:stop], strict=True):
+                if all(pair):
+                    contexts[number].append(pair)
     return contexts
 
 
-def _pronouns(right: str, wrong: str) -> str:
-    for word, other in zip(words_of(right), words_of(wrong), strict=False):
+def _pronoun_pair(right: str, wrong: str) -> str:
+    for word, other in zip(lower_words(right), lower_words(wrong), strict=False):
         if word != other and word in _PRONOUNS:
             return f"{_PRONOUNS[word]}:{word}"
     return "other"
@@ -360,7 +381,7 @@ _PHENOMENA = {"pron": "pronoun", "conj": "connective", "ellip": "ellipsis"}
 
 
 def read_discourse_zhen(path: AnyPath, options: ReadOptions) -> list[Item]:
-    """The Chinese-English discourse test suite of Cai and Xiong (2020).
+    """Read the Chinese-English discourse test suite of Cai and Xiong (2020).
 
     "A Test Suite for Evaluating Discourse Phenomena in Document-level Neural Machine Translation",
     WDLF 2020; repository ``Discourse-Phenomena-in-Document-level-Neural-Machine-Translation``:
@@ -374,24 +395,35 @@ def read_discourse_zhen(path: AnyPath, options: ReadOptions) -> list[Item]:
     if path.is_dir():
         items: list[Item] = []
         for name in _PHENOMENA:
-            items += _suite(path / name)
+            items += _read_suite(path / name)
         return items
     plain = str(path).removesuffix(".gz")
     if not plain.endswith((".zh", ".en")):
         raise GtransError(f"{path}: must be a folder, or a file such as pron.zh next to pron.en.")
-    return _suite(Path(plain[:-3]))
+    return _read_suite(Path(plain[:-3]))
 
 
-def _suite(prefix: Path) -> list[Item]:
+def _read_suite(prefix: Path) -> list[Item]:
     files = [resolve(str(prefix), side) for side in ("zh", "en")]
     phenomenon = _PHENOMENA.get(prefix.name, prefix.name)
     items = []
     for number, lines in enumerate(zip(*two_sides(*files), strict=True), start=1):
-        source, target = (_stripped(line.split("_eos")) for line in lines)
+        source = _joined_sentences(lines[0])
+        target = _joined_sentences(lines[1])
         for file, sentences in zip(files, (source, target), strict=True):
             if not all(sentences):
                 raise GtransError(f"{file}:{number}: has a sentence that is empty.")
         if len(source) != len(target):
-            source, target = (" ".join(source),), (" ".join(target),)
-        items.append(Item(f"{phenomenon}-{number}", phenomenon, 1, "source", source, target, ()))
+            source = (" ".join(source),)
+            target = (" ".join(target),)
+        item = Item(
+            id=f"{phenomenon}-{number}",
+            phenomenon=phenomenon,
+            distance=1,
+            cue="source",
+            source=source,
+            target=target,
+            contrastive=(),
+        )
+        items.append(item)
     return items

@@ -64,10 +64,10 @@ def run(args: argparse.Namespace) -> None:
     Raises:
         GtransError: an option is wrong, or there is no corpus.
     """
-    languages = [args.source_lang, args.target_lang]
-    if any(languages) != all(languages):
+    if bool(args.source_lang) != bool(args.target_lang):
         raise GtransError("`--source-lang` and `--target-lang` belong together; give both or none")
-    data = report(args.path, languages if all(languages) else [], args.max_doc_tokens)
+    languages = [args.source_lang, args.target_lang] if args.source_lang else []
+    data = report(args.path, languages, args.max_doc_tokens)
     if args.json:
         print(json_text(with_schema("corpus-report", data)))
     else:
@@ -77,15 +77,23 @@ def run(args: argparse.Namespace) -> None:
 def _lines(data: Mapping[str, Any]) -> Iterator[str]:
     yield f"{data['path']}: {'-'.join(data['languages'])}, tokens are {data['tokens are']}"
     yield ""
-    splits = list(data["splits"].values())
+    columns = [_flat(split) for split in data["splits"].values()]
     rows = [["", *data["splits"]]]
-    for name, first in splits[0].items():
-        if isinstance(first, dict):
-            for key in first:
-                rows.append([f"{name}: {key}", *(_shown(split[name][key]) for split in splits)])
-        else:
-            rows.append([name, *(_shown(split[name]) for split in splits)])
+    for name in columns[0]:
+        rows.append([name, *(_shown(column[name]) for column in columns)])
     yield from aligned(rows, {0})
+
+
+def _flat(record: Mapping[str, Any]) -> dict[str, float | None]:
+    """Return the numbers of a split by name, a language's as ``LANG: NAME``."""
+    numbers = {}
+    for name, value in record.items():
+        if isinstance(value, dict):
+            for key, number in value.items():
+                numbers[f"{name}: {key}"] = number
+        else:
+            numbers[name] = value
+    return numbers
 
 
 def _shown(number: float | None) -> str:
@@ -106,51 +114,82 @@ def report(path: Path, languages: Sequence[str], max_doc_tokens: int) -> dict[st
     if not path.is_dir():
         raise GtransError(f"{path}: there is no such folder.")
     is_prepared = (path / STATE_FILE).is_file()
-    if is_prepared:
-        state = read_state(path)
-        pair = [str(state["source_lang"]), str(state["target_lang"])]
-        if languages and [*languages] != pair:
-            raise GtransError(
-                f"{path}: it was prepared from {pair[0]} to {pair[1]}; leave `--source-lang` and "
-                "`--target-lang` out"
-            )
-        matches = (_SUBWORDS.fullmatch(file.name) for file in path.glob("text/*"))
-        names = {match[1] for match in matches if match is not None}
-        files = {name: [path / "text" / f"{name}.bpe.{lang}" for lang in pair] for name in names}
-    else:
-        texts = _texts(path)
-        pair = [*languages] if languages else _languages(path, texts)
-        own, other = (texts[lang] for lang in pair)
-        # A text without its other side is an error if it is a split.
-        names = {it for it in own | other if it in own & other or _SPLIT.fullmatch(it)}
-        files = {name: [resolve(str(path / name), lang) for lang in pair] for name in names}
-    if not files:
+    corpus = _prepared_files(path, languages) if is_prepared else _text_files(path, languages)
+    if not corpus.files:
+        source, target = corpus.languages
         raise GtransError(
-            f"{path}: no text of {'-'.join(pair)}, such as train.{pair[0]} (of a folder of `gtrans "
+            f"{path}: no text of {source}-{target}, such as train.{source} (of a folder of `gtrans "
             "prepare`: text/train.bpe.*)"
         )
-    order = sorted(files, key=lambda name: ([*_SPLITS, name].index(name), name))
-    counts = {name: count(files[name], pair, max_doc_tokens) for name in order}
+    counts = {}
+    for name in sorted(corpus.files, key=_split_order):
+        counts[name] = count(corpus.files[name], corpus.languages, max_doc_tokens)
     train = counts.get("train")
-    known: Mapping[str, Collection[str]] | None = None
+    vocabulary: Mapping[str, Collection[str]] | None = None
     if is_prepared:
-        known = {lang: frozenset(read_subwords(path / f"dict.{lang}.txt")) for lang in pair}
+        vocabulary = {}
+        for lang in corpus.languages:
+            vocabulary[lang] = frozenset(read_subwords(path / f"dict.{lang}.txt"))
     elif train is not None:
-        known = train.words
+        vocabulary = train.words
+    records = {}
+    for name, split in counts.items():
+        records[name] = split.record(None if name == "train" else train, vocabulary)
     return {
         "path": str(path),
-        "languages": pair,
+        "languages": corpus.languages,
         "tokens are": "subwords" if is_prepared else "words",
         "max_doc_tokens": max_doc_tokens,
-        "splits": {
-            name: split.record(None if name == "train" else train, known)
-            for name, split in counts.items()
-        },
+        "splits": records,
     }
 
 
+@dataclass(frozen=True)
+class _CorpusFiles:
+    """Source and target language, and the files of each split in this order."""
+
+    languages: list[str]
+    files: dict[str, list[Path]]
+
+
+def _prepared_files(path: Path, languages: Sequence[str]) -> _CorpusFiles:
+    state = read_state(path)
+    pair = [str(state["source_lang"]), str(state["target_lang"])]
+    if languages and [*languages] != pair:
+        raise GtransError(
+            f"{path}: it was prepared from {pair[0]} to {pair[1]}; leave `--source-lang` and "
+            "`--target-lang` out"
+        )
+    files = {}
+    for file in path.glob("text/*"):
+        match = _SUBWORDS.fullmatch(file.name)
+        if match is not None:
+            name = match[1]
+            files[name] = [path / "text" / f"{name}.bpe.{lang}" for lang in pair]
+    return _CorpusFiles(pair, files)
+
+
+def _text_files(path: Path, languages: Sequence[str]) -> _CorpusFiles:
+    texts = _texts(path)
+    pair = [*languages] if languages else _languages(path, texts)
+    source_names, target_names = texts[pair[0]], texts[pair[1]]
+    files = {}
+    for name in source_names | target_names:
+        has_both = name in source_names and name in target_names
+        # A text without its other side is an error if it is a split.
+        if has_both or _SPLIT.fullmatch(name):
+            files[name] = [resolve(str(path / name), lang) for lang in pair]
+    return _CorpusFiles(pair, files)
+
+
+def _split_order(name: str) -> tuple[int, str]:
+    """Sort key: training, validation and test text, then others."""
+    number = _SPLITS.index(name) if name in _SPLITS else len(_SPLITS)
+    return number, name
+
+
 def _texts(path: Path) -> Mapping[str, set[str]]:
-    """The names of the texts of a folder, by language."""
+    """Return the names of the texts of a folder, by language."""
     texts: defaultdict[str, set[str]] = defaultdict(set)
     for file in path.iterdir():
         match = _TEXT.fullmatch(file.name.removesuffix(".gz"))
@@ -160,8 +199,7 @@ def _texts(path: Path) -> Mapping[str, set[str]]:
 
 
 def _languages(path: Path, texts: Mapping[str, set[str]]) -> list[str]:
-    """Source and target language: as recorded with the text, or its files' languages, English
-    first.
+    """Return the recorded source and target language, or the files' languages, English first.
 
     Raises:
         GtransError: there are not two.
@@ -171,7 +209,10 @@ def _languages(path: Path, texts: Mapping[str, set[str]]) -> list[str]:
         pairs = record.get("pairs", [record.get("pair")])
         if len(pairs) == 1 and str(pairs[0]).count("-") == 1:
             return str(pairs[0]).split("-")
-    langs = [lang for lang, names in texts.items() if any(map(_SPLIT.fullmatch, names))]
+    langs = []
+    for lang, names in texts.items():
+        if any(_SPLIT.fullmatch(name) for name in names):
+            langs.append(lang)
     if len(langs) != 2:
         raise GtransError(
             f"{path}: it has texts of {', '.join(sorted(langs)) or 'no language'}; name two with "
@@ -204,7 +245,7 @@ class SplitCounts:
     longest_in_tokens: int = 0
 
     def add_document(self, pairs: Iterable[tuple[str, str]], max_doc_tokens: int) -> None:
-        """Count a document."""
+        """Count a document of sentence pairs."""
         source_words, target_words = self.words.values()
         # Of Chinese and the like, two characters count as a word.
         has_no_spaces = language_code(next(iter(self.words))) in WITHOUT_SPACES
@@ -228,18 +269,19 @@ class SplitCounts:
         self.longest_in_tokens = max(self.longest_in_tokens, tokens)
 
     def record(
-        self, train: SplitCounts | None, known: Mapping[str, Collection[str]] | None
+        self, train: SplitCounts | None, vocabulary: Mapping[str, Collection[str]] | None
     ) -> dict[str, Any]:
-        """The counts for a JSON file; means are those that the papers' tables have.
+        """Return the counts for a JSON file, with the means of the papers' tables.
 
         Args:
             train: the training text; None: there is none, or this is it.
-            known: for each language the tokens that are not unknown; None: all are known.
+            vocabulary: for each language the known tokens; None: all are known.
         """
-        seen = None
+        in_train = None
         if train is not None:
-            training_text = np.frombuffer(train.sources, np.int64)
-            seen = int(np.isin(np.frombuffer(self.sources, np.int64), training_text).sum())
+            own_sources = np.frombuffer(self.sources, np.int64)
+            train_sources = np.frombuffer(train.sources, np.int64)
+            in_train = int(np.isin(own_sources, train_sources).sum())
         record: dict[str, Any] = {
             "documents": self.documents,
             "sentences": self.sentences,
@@ -251,14 +293,20 @@ class SplitCounts:
             "longest document, tokens": self.longest_in_tokens,
             "duplicate pairs": len(self.pairs) - len(set(self.pairs)),
             f"sources of {OVERLAP_WORDS} words or more": len(self.sources),
-            "of these in train": seen,
+            "of these in train": in_train,
         }
         for lang, words in self.words.items():
-            record[lang] = {"tokens": words.total(), "types": len(words)}
-            record[lang]["unknown tokens"] = None
-            if known is not None:
-                unknown = (count for word, count in words.items() if word not in known[lang])
-                record[lang]["unknown tokens"] = sum(unknown)
+            unknown = None
+            if vocabulary is not None:
+                unknown = 0
+                for word, number in words.items():
+                    if word not in vocabulary[lang]:
+                        unknown += number
+            record[lang] = {
+                "tokens": words.total(),
+                "types": len(words),
+                "unknown tokens": unknown,
+            }
         return record
 
 

@@ -52,70 +52,119 @@ class _Versions:
     sentences: dict[_Version, dict[str, tuple[str, int]]] = field(default_factory=dict)
 
 
-def _documents_in(path: str, text: str, with_sides: bool) -> list[_Versions]:
-    """The documents of a test set, which calls itself XML or SGML and is neither.
+class _Tag(NamedTuple):
+    """A tag of the format: its name, attributes, and the line behind it."""
+
+    name: str
+    attributes: dict[str, str]
+    line: int
+
+
+class _SetParser:
+    """Reads the documents of a test set, which calls itself XML or SGML and is neither.
 
     Published test sets have unescaped ``&``, missing end tags, and tags in either case, on which
     XML parsers fail or lose text. Only the tags of the format are tags, any other ``<`` is text;
     ``<hl>`` and ``<p>`` are parts of a text. There are no entities of the file's own, so nothing
     expands and nothing is fetched.
 
-    Raises:
-        GtransError: a sentence stands outside of a document, or an id occurs twice in one.
+    Args:
+        path: the file, for messages.
+        with_sides: whether ``<src>``, ``<ref>`` and ``<hyp>`` are tags.
     """
-    names = "|".join([*_SETS, "doc", "seg", *(_SIDES if with_sides else ())])
-    names += "|dataset|collection" * with_sides
-    documents: dict[tuple[str, int], _Versions] = {}
-    seen = Counter[tuple[_Version, str]]()
-    outer = version = _Version(None, "")
-    document: _Versions | None = None
-    line, position = 1, 0
-    seg_id = ""  # id of the sentence that is open
-    tags = re.finditer(rf"<(/?)({names})\b([^<>]*)>", text, re.IGNORECASE)
-    for tag in chain(tags, [None]):
-        between = text[position : len(text) if tag is None else tag.start()]
-        if seg_id and document is not None:
-            sentences = document.sentences[version]
-            if seg_id in sentences:
+
+    def __init__(self, path: str, with_sides: bool) -> None:
+        names = [*_SETS, "doc", "seg"]
+        if with_sides:
+            names += [*_SIDES, "dataset", "collection"]
+        self._names = "|".join(names)
+        self._path = path
+        self._documents: dict[tuple[str, int], _Versions] = {}
+        self._seen = Counter[tuple[_Version, str]]()
+        self._set_version = _Version(None, "")
+        self._version = self._set_version
+        self._document: _Versions | None = None
+        self._seg_id = ""  # id of the sentence that is open
+
+    def parse(self, text: str) -> list[_Versions]:
+        """Return the documents.
+
+        Raises:
+            GtransError: a sentence stands outside of a document, or an id occurs twice in one.
+        """
+        line, position = 1, 0
+        for match in re.finditer(rf"<(/?)({self._names})\b([^<>]*)>", text, re.IGNORECASE):
+            between = text[position : match.start()]
+            self._end_sentence(between, line)
+            line += (between + match[0]).count("\n")
+            position = match.end()
+            name = match[2].lower()
+            if match[1]:
+                if name == "doc" or name in _SETS:
+                    self._document = None
+            else:
+                self._begin(_Tag(name, _attributes(match[3]), line))
+        self._end_sentence(text[position:], line)
+        if re.search(rf"<(?:{self._names})\b[^<>]*\Z", text, re.IGNORECASE):
+            raise GtransError(f"{self._path}:{line}: a tag before this line has no end")
+        return list(self._documents.values())
+
+    def _end_sentence(self, text: str, line: int) -> None:
+        """Add the open sentence, if there is one."""
+        if self._seg_id and self._document is not None:
+            sentences = self._document.sentences[self._version]
+            if self._seg_id in sentences:
                 raise GtransError(
-                    f"{path}:{line}: the id {seg_id} occurs twice in the document '{document.name}'"
+                    f"{self._path}:{line}: the id {self._seg_id} occurs twice in the document "
+                    f"'{self._document.name}'"
                 )
-            sentences[seg_id] = sentence_of(_plain(_PARTS.sub("", between)), path, line), line
-        seg_id = ""
-        if tag is None:
-            break
-        line, position = line + (between + tag[0]).count("\n"), tag.end()
-        name, is_end = tag[2].lower(), bool(tag[1])
-        if is_end:
-            document = None if name == "doc" or name in _SETS else document
-            continue
-        attributes = {
-            match[1].lower(): _plain(match[2] or match[3] or match[4] or "")
-            for match in _ATTRIBUTE.finditer(tag[3])
-        }
-        if name in _SETS:
-            version_name = attributes.get("refid") or attributes.get("sysid") or ""
-            version = outer = _Version(_SETS[name] or outer.role, version_name)
-            document = None
-        elif name == "doc":
-            version = outer._replace(name=attributes.get("sysid") or outer.name)
-            title = (attributes.get("docid") or attributes.get("id") or "").strip()
-            # Some sets have several documents of one name, or none of them has one.
-            key = title, seen[version, title]
-            seen[version, title] += 1
-            document = documents.setdefault(key, _Versions(title, line, "testsuite" in attributes))
-        elif name in _SIDES or name == "seg":
-            if document is None:
-                raise GtransError(f"{path}:{line}: a <{name}> outside of a <doc>")
-            if name in _SIDES:
-                version_name = attributes.get("translator" if name == "ref" else "system", "")
-                version = _Version(_SIDES[name], "" if name == "src" else version_name)
-            sentences = document.sentences.setdefault(version, {})
-            if name == "seg":
-                seg_id = attributes.get("id", "").strip() or str(len(sentences) + 1)
-    if re.search(rf"<(?:{names})\b[^<>]*\Z", text, re.IGNORECASE):
-        raise GtransError(f"{path}:{line}: a tag before this line has no end")
-    return list(documents.values())
+            sentence = sentence_of(_plain(_PARTS.sub("", text)), self._path, line)
+            sentences[self._seg_id] = sentence, line
+        self._seg_id = ""
+
+    def _begin(self, tag: _Tag) -> None:
+        if tag.name in _SETS:
+            name = tag.attributes.get("refid") or tag.attributes.get("sysid") or ""
+            self._set_version = _Version(_SETS[tag.name] or self._set_version.role, name)
+            self._version = self._set_version
+            self._document = None
+        elif tag.name == "doc":
+            self._begin_document(tag)
+        elif tag.name in _SIDES or tag.name == "seg":
+            self._begin_text(tag)
+
+    def _begin_document(self, tag: _Tag) -> None:
+        name = tag.attributes.get("sysid") or self._set_version.name
+        self._version = self._set_version._replace(name=name)
+        title = (tag.attributes.get("docid") or tag.attributes.get("id") or "").strip()
+        # Some sets have several documents of one name, or none of them has one.
+        key = title, self._seen[self._version, title]
+        self._seen[self._version, title] += 1
+        if key not in self._documents:
+            is_testsuite = "testsuite" in tag.attributes
+            self._documents[key] = _Versions(title, tag.line, is_testsuite)
+        self._document = self._documents[key]
+
+    def _begin_text(self, tag: _Tag) -> None:
+        """Begin a side of a document, or a sentence."""
+        if self._document is None:
+            raise GtransError(f"{self._path}:{tag.line}: a <{tag.name}> outside of a <doc>")
+        if tag.name in _SIDES:
+            name = ""
+            if tag.name != "src":
+                key = "translator" if tag.name == "ref" else "system"
+                name = tag.attributes.get(key, "")
+            self._version = _Version(_SIDES[tag.name], name)
+        sentences = self._document.sentences.setdefault(self._version, {})
+        if tag.name == "seg":
+            self._seg_id = tag.attributes.get("id", "").strip() or str(len(sentences) + 1)
+
+
+def _attributes(text: str) -> dict[str, str]:
+    attributes = {}
+    for match in _ATTRIBUTE.finditer(text):
+        attributes[match[1].lower()] = _plain(match[2] or match[3] or match[4] or "")
+    return attributes
 
 
 def _plain(text: str) -> str:
@@ -136,48 +185,59 @@ class TestSet(Reader):
     @classmethod
     def recognises(cls, head: Head) -> bool:
         """See :meth:`Reader.recognises`."""
+        if not head.first.startswith("<"):
+            return False
         tagged = "\n".join(line for line in head.lines[:20] if line[0] == "<")
-        return head.first.startswith("<") and (
-            _has(r"<\s*(dataset|srcset|refset|tstset|mteval)\b", tagged)
-            or all(_has(rf"<{tag}\b", "\n".join(head.lines)) for tag in ("doc", "seg"))
-        )
+        if _has(r"<\s*(dataset|srcset|refset|tstset|mteval)\b", tagged):
+            return True
+        text = "\n".join(head.lines)
+        return _has(r"<doc\b", text) and _has(r"<seg\b", text)
 
     def __iter__(self) -> Iterator[Document]:
         """See :meth:`Reader.__iter__`."""
         documents = self.versions()
-        texts = list(dict.fromkeys(chain(*(document.sentences for document in documents))))
-        roles = [text.role or "" for text in texts]
-        candidates = [text for text in texts if text.role == self.role]
-        if not candidates and (self.role == "translation" or "source" not in roles):
-            # The file says that its texts are something else.
-            candidates = [text for text in texts if text.role != "source"]
-        if not candidates:
-            raise GtransError(
-                f"{self.path} has no {self.role}, only {' and '.join(dict.fromkeys(roles))}"
-            )
-        names = [text.name for text in candidates]
-        if self.role == "reference":
-            self.references = chosen_references(self.path, names, self.selection.references)
-            chosen = []
-            for name in self.references:
-                chosen += [text for text in candidates if text.name == name]
-        else:
-            name = only_system(self.path, names, self.selection.system)
-            chosen = [text for text in candidates if text.name == name][:1]
+        chosen = self._choose(documents)
         self.column = f"{chosen[0].role or 'text'} {chosen[0].name}".strip()
         for document in documents:
             segments = list(self._segments(document, chosen))
             if segments:
                 yield Document(document.name, document.line, segments)
 
+    def _choose(self, documents: Sequence[_Versions]) -> list[_Version]:
+        """Choose the texts to read.
+
+        Raises:
+            GtransError: there is no text of the role, or the choice is not clear.
+        """
+        versions: dict[_Version, None] = {}
+        for document in documents:
+            versions |= dict.fromkeys(document.sentences)
+        roles = dict.fromkeys(version.role or "" for version in versions)
+        candidates = [version for version in versions if version.role == self.role]
+        if not candidates and (self.role == "translation" or "source" not in roles):
+            # The file says that its texts are something else.
+            candidates = [version for version in versions if version.role != "source"]
+        if not candidates:
+            raise GtransError(f"{self.path} has no {self.role}, only {' and '.join(roles)}")
+        names = [version.name for version in candidates]
+        if self.role != "reference":
+            name = only_system(self.path, names, self.selection.system)
+            return [candidates[names.index(name)]]
+        self.references = chosen_references(self.path, names, self.selection.references)
+        chosen = []
+        for name in self.references:
+            chosen += [version for version in candidates if version.name == name]
+        return chosen
+
     def versions(self) -> list[_Versions]:
-        """All documents.
+        """Read all documents.
 
         Raises:
             GtransError: there is none.
         """
         text = "\n".join(line for _, line in self.lines)
-        documents = _documents_in(self.path, text, _has(r"<dataset\b", "\n".join(self.head.lines)))
+        with_sides = _has(r"<dataset\b", "\n".join(self.head.lines))
+        documents = _SetParser(self.path, with_sides).parse(text)
         if not any(document.sentences for document in documents):
             raise GtransError(
                 f"{self.path}: no <doc> with a <seg>; it is no test set in XML or SGM"
@@ -193,11 +253,15 @@ class TestSet(Reader):
             sentences = [version[name] for version in versions if name in version]
             line = sentences[0][1] if sentences else document.line
             default = next((text for text, _ in sentences if text), "")
+            texts = []
+            for version in versions:
+                text, _ = version.get(name, ("", 0))
+                texts.append(text or default)
             reason = ""
-            if is_reference:
-                missing = "" if default else NO_REFERENCE
-                reason = "of test suites" if document.is_testsuite else missing
-            texts = [version.get(name, ("", 0))[0] or default for version in versions]
+            if is_reference and document.is_testsuite:
+                reason = "of test suites"
+            elif is_reference and not default:
+                reason = NO_REFERENCE
             yield Segment(line, texts, name, reason)
 
 
