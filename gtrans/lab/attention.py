@@ -58,13 +58,17 @@ class Location:
     range: str = ""
 
     @classmethod
-    def of(cls, name: str, range_: str = "") -> Location | None:
-        """The location of the module ``name`` of a model; None if it is in no layer."""
+    def of_module(cls, name: str, range_: str = "") -> Location | None:
+        """Return the location of the module ``name`` of a model; None if it is in no layer."""
         match = _NAME.search(name)
         if match is None:
             return None
-        kind = next((kind for part, kind in _KINDS if part in match[3].split(".")), None)
-        return None if kind is None else cls(match[1], kind, int(match[2]) + 1, range_)
+        side, layer, rest = match.groups()
+        parts = rest.split(".")
+        for part, kind in _KINDS:
+            if part in parts:
+                return cls(side, kind, int(layer) + 1, range_)
+        return None
 
     @property
     def order(self) -> tuple[int, int, str, int]:
@@ -73,7 +77,7 @@ class Location:
 
 
 @dataclass
-class Spread:
+class AttentionEntropy:
     """The entropies of one attention in bits, summed over all queries that were seen.
 
     Attributes:
@@ -97,12 +101,14 @@ class Spread:
         """
         self.queries += weights.size(1)
         mean = weights.mean(0)
-        self.entropy -= float(torch.xlogy(mean, mean).sum(dtype=torch.double)) / math.log(2)
-        self.max_entropy += float(visible.sum(1).clamp(min=1).double().log2().sum())
+        nats = -float(torch.xlogy(mean, mean).sum(dtype=torch.double))
+        visible_keys = visible.sum(1).clamp(min=1)
+        self.entropy += nats / math.log(2)
+        self.max_entropy += float(visible_keys.double().log2().sum())
 
 
 @dataclass
-class Opening:
+class GateOpening:
     """How far a gate is open: the mean weight that it gives to the wider attention.
 
     Attributes:
@@ -128,12 +134,12 @@ class Opening:
 class Measurements:
     """Attention and gates of a model, by location."""
 
-    attention: dict[Location, Spread] = field(default_factory=dict)
-    gates: dict[Location, Opening] = field(default_factory=dict)
+    attention: dict[Location, AttentionEntropy] = field(default_factory=dict)
+    gates: dict[Location, GateOpening] = field(default_factory=dict)
 
 
 def in_order(measured: Mapping[Location, T]) -> list[tuple[Location, T]]:
-    """The measurements by side, kind, range and layer."""
+    """Sort measurements by side, kind, range and layer."""
     return sorted(measured.items(), key=lambda item: item[0].order)
 
 
@@ -142,12 +148,12 @@ Watcher = Callable[[Location, Tensor, AttentionPlan | Pairs], None]
 
 
 @contextmanager
-def attention_watched(model: nn.Module, watcher: Watcher) -> Iterator[None]:
+def watch_attention(model: nn.Module, watcher: Watcher) -> Iterator[None]:
     """Call ``watcher`` after every attention of ``model`` inside the ``with`` block."""
     observed = []
     for name, module in model.named_modules():
         if isinstance(module, MultiheadAttention):
-            location = Location.of(name, _range(module, name))
+            location = Location.of_module(name, _range(module, name))
             if location is not None:
                 observed.append(module)
                 module.observer = partial(watcher, location)
@@ -159,26 +165,26 @@ def attention_watched(model: nn.Module, watcher: Watcher) -> Iterator[None]:
 
 
 @contextmanager
-def watched(model: nn.Module) -> Iterator[Measurements]:
+def measure_attention(model: nn.Module) -> Iterator[Measurements]:
     """Observe every attention and every gate of ``model`` inside the ``with`` block."""
-    seen = Measurements()
+    measured = Measurements()
     hooks = []
 
     def add(location: Location, weights: Tensor, pairs: AttentionPlan | Pairs) -> None:
-        seen.attention.setdefault(location, Spread()).add(weights, pairs.visible)
+        measured.attention.setdefault(location, AttentionEntropy()).add(weights, pairs.visible)
 
     for name, module in model.named_modules():
         if isinstance(module, Gate):
-            location = Location.of(name)
+            location = Location.of_module(name)
             if location is not None:
                 # The context's weight is g where the equation has g * context, otherwise 1 - g.
                 sign = 1 if module.other_first else -1
-                opening = seen.gates.setdefault(location, Opening())
+                opening = measured.gates.setdefault(location, GateOpening())
                 hook = partial(_count_share, opening, sign)
                 hooks.append(module.proj.register_forward_hook(hook))
     try:
-        with attention_watched(model, add):
-            yield seen
+        with watch_attention(model, add):
+            yield measured
     finally:
         for handle in hooks:
             handle.remove()
@@ -190,6 +196,6 @@ def _range(attention: MultiheadAttention, name: str) -> str:
     return "global" if name.endswith(".global_attn") else ""
 
 
-def _count_share(opening: Opening, sign: int, _: nn.Module, __: object, output: Tensor) -> None:
+def _count_share(opening: GateOpening, sign: int, _: nn.Module, __: object, output: Tensor) -> None:
     """A forward hook of a gate's projection."""
     opening.add(torch.sigmoid(sign * output.detach()))

@@ -26,6 +26,7 @@ translations are found once, in the whole corpus.
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -198,7 +199,7 @@ class ConsistencyJudge:
         stem = stem_function(target_lang)[1] or str
         self._tokenize = tokenize
         # Empty for words without letters; cached, because most words are in all translations.
-        self._stem = cache(lambda word: stem(word) if any(map(str.isalpha, word)) else "")
+        self._stem = cache(lambda word: stem(word) if _letters(word) else "")
         self._document: list[int] = []
         for number, document in enumerate(sources):
             self._document += [number] * len(document)
@@ -211,60 +212,51 @@ class ConsistencyJudge:
         for words in self._source:
             self._frequency.update(set(words))
         limit = max(MAX_SENTENCES, MAX_SHARE * len(self._source))
-        self._terms = {
-            word
-            for word, count in self._frequency.items()
-            if 2 <= count <= limit and sum(map(str.isalpha, word)) >= letters
-        }
+        self._terms = set()
+        for word, count in self._frequency.items():
+            if 2 <= count <= limit and _letters(word) >= letters:
+                self._terms.add(word)
         self._reference = self._target_words(references)
-        self._expected = list(map(frozenset, self._reference))
+        self._expected = [frozenset(words) for words in self._reference]
 
     def judge(self, translations: Documents) -> Consistency:
-        """Consistency of a translation, or of the reference."""
+        """Measure the consistency of a translation, or of the reference."""
         target = self._target_words(translations)
-        words = list(map(frozenset, target))
+        words = [frozenset(sentence) for sentence in target]
         translated: defaultdict[tuple[int, str], list[tuple[int, str]]] = defaultdict(list)
         for sentence, term, word in self._translations(target):
             translated[self._document[sentence], term].append((sentence, word))
-        consistent, shared, pairs = ([0] * len(self._shape) for _ in range(3))
+        consistent = [0] * len(self._shape)
+        shared = [0] * len(self._shape)
+        pairs = [0] * len(self._shape)
         for (document, _), entries in translated.items():
-            counted = [pair for pair in combinations(entries, 2) if pair[0][1] or pair[1][1]]
-            pairs[document] += len(counted)
-            for (first, first_word), (second, second_word) in counted:
+            for (first, first_word), (second, second_word) in combinations(entries, 2):
+                if not first_word and not second_word:
+                    continue
                 same = {first_word} & words[second] | {second_word} & words[first]
+                in_reference = same & self._expected[first] & self._expected[second]
+                pairs[document] += 1
                 consistent[document] += bool(same)
-                shared[document] += bool(same & self._expected[first] & self._expected[second])
+                shared[document] += bool(in_reference)
         return Consistency(tuple(consistent), tuple(shared), tuple(pairs))
 
     def _translations(self, target: Sequence[SegmentedSentence]) -> Iterator[tuple[int, str, str]]:
-        """Sentence, term and its translation there, empty for none.
-
-        Among words with equal coefficients the one at the closest relative position is taken.
-        """
-        both: Counter[tuple[str, str]] = Counter()
-        alone: Counter[str] = Counter()
-        for source, *texts in zip(self._source, target, self._reference, strict=True):
-            for different in map(set, texts):
-                alone.update(different)
-                both.update(product(set(source), different))
-
-        def dice(source_word: str, target_word: str) -> float:
-            total = 2 * self._frequency[source_word] + alone[target_word]
-            return 2 * both[source_word, target_word] / total
-
+        """Yield sentence, term and its translation there, empty for none."""
+        coefficients = _Dice(self._frequency)
+        for source, words, reference in zip(self._source, target, self._reference, strict=True):
+            coefficients.add(source, words)
+            coefficients.add(source, reference)
         for number, (source, words) in enumerate(zip(self._source, target, strict=True)):
-            for term in dict.fromkeys(word for word in source if word in self._terms):
-                values = {word: dice(term, word) for word in words}
-                highest = max(values.values(), default=0.0)
-                position = source.index(term) / len(source)
-                best = (n for n, word in enumerate(words) if values[word] == highest)
-                nearest = min(best, key=lambda n: (abs(position - n / len(words)), n), default=None)
-                word = "" if nearest is None else words[nearest]
-                taken = any(dice(other, word) > highest for other in source)
-                yield number, term, "" if taken else word
+            for term in dict.fromkeys(source):
+                if term in self._terms:
+                    yield number, term, coefficients.translation(term, source, words)
 
     def _target_words(self, documents: Documents) -> list[SegmentedSentence]:
-        """The stems of the words of every sentence."""
+        """Return the stems of the words of every sentence.
+
+        Raises:
+            ValueError: the documents have other numbers of sentences than the source.
+        """
         if [len(document) for document in documents] != self._shape:
             raise ValueError("the translation does not have the documents of the source")
         stemmed = []
@@ -272,3 +264,52 @@ class ConsistencyJudge:
             stems = [self._stem(word) for word in self._tokenize(sentence).lower().split()]
             stemmed.append([stem for stem in stems if stem])
         return stemmed
+
+
+def _letters(word: str) -> int:
+    return sum(character.isalpha() for character in word)
+
+
+class _Dice:
+    """Dice coefficients of source and target words, counted over sentence pairs.
+
+    Args:
+        frequency: number of source sentences with each source word. Each of them is counted with
+            two target sentences.
+    """
+
+    def __init__(self, frequency: Counter[str]) -> None:
+        self._frequency = frequency
+        self._pairs: Counter[tuple[str, str]] = Counter()
+        self._target: Counter[str] = Counter()
+
+    def add(self, source: Sequence[str], target: Sequence[str]) -> None:
+        """Count a sentence pair."""
+        different = set(target)
+        self._target.update(different)
+        self._pairs.update(product(set(source), different))
+
+    def coefficient(self, source_word: str, target_word: str) -> float:
+        """Return the coefficient of two words, 0 to 1."""
+        total = 2 * self._frequency[source_word] + self._target[target_word]
+        return 2 * self._pairs[source_word, target_word] / total
+
+    def translation(self, term: str, source: Sequence[str], target: Sequence[str]) -> str:
+        """Return the translation of a term in a sentence pair; empty: there is none.
+
+        Among words with equal coefficients the one at the closest relative position is taken.
+        """
+        if not target:
+            return ""
+        values = [self.coefficient(term, word) for word in target]
+        highest = max(values)
+        position = source.index(term) / len(source)
+        nearest, smallest = 0, math.inf
+        for number, value in enumerate(values):
+            offset = abs(position - number / len(target))
+            if value == highest and offset < smallest:
+                nearest, smallest = number, offset
+        word = target[nearest]
+        if any(self.coefficient(other, word) > highest for other in source):
+            return ""
+        return word

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from gtrans.errors import GtransError
-from gtrans.lab.attention import Measurements, in_order, watched
+from gtrans.lab.attention import Measurements, in_order, measure_attention
 from gtrans.lab.gradients import (
     Distances,
     LayerGradient,
@@ -109,7 +109,7 @@ def analyse_runs(
             batches = read_units(task, split, units, max_tokens, device)
             layers = layer_gradients(model, criterion_of(path, task), batches)
         rows = 0
-        with torch.no_grad(), watched(model) as seen:
+        with torch.no_grad(), measure_attention(model) as seen:
             for sample in read_units(task, split, units, max_tokens, device):
                 rows += len(sample["id"])
                 if bool(model(**sample["net_input"])[0].isnan().any()):

@@ -16,7 +16,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from typing import Any
 from gtrans.cli import score
 from gtrans.cli.score import inputs
 from gtrans.errors import GtransError
+from gtrans.evaluation.metrics import Measurement
 from gtrans.evaluation.table import Report, p_value, to_json
 from gtrans.evaluation.texts import Texts
 from gtrans.files import atomic_writer, check_output
@@ -82,44 +83,55 @@ def _page(args: argparse.Namespace, report: Report, texts: Texts) -> str:
 
 
 def _scores(report: Report) -> Iterator[str]:
-    """The table of all scores, its notes and signatures."""
+    """Yield the table of all scores, its notes and signatures."""
     data = to_json(report)
     columns = list(report.measurements.values())
-    heads = (escape(column.label) + " ↓" * (not column.higher_is_better) for column in columns)
     yield '<div class="wide"><table><thead><tr><th class="corner">system</th>'
-    yield f"{''.join(f'<th>{head}</th>' for head in heads)}</tr></thead><tbody>"
+    for column in columns:
+        arrow = "" if column.higher_is_better else " ↓"
+        yield f"<th>{escape(column.label)}{arrow}</th>"
+    yield "</tr></thead><tbody>"
     for system, entry in data["systems"].items():
-        cells = []
+        yield f'<tr><th scope="row">{escape(system)}</th>'
         for column in columns:
-            choose = max if column.higher_is_better else min
-            shown = {name: f"{column.score(name):.{column.digits}f}" for name in report.systems}
-            best = choose(map(float, shown.values()))
-            is_best = len(report.systems) > 1 and float(shown[system]) == best
-            lines = [f'<b class="score">{shown[system]}</b>' if is_best else shown[system]]
-            lines += _about(entry[column.key], column.digits)
-            cells.append(f"<td>{''.join(lines)}</td>")
-        yield f'<tr><th scope="row">{escape(system)}</th>{"".join(cells)}</tr>'
+            details = "".join(_score_details(entry[column.key], column.digits))
+            yield f"<td>{_score(report, column, system)}{details}</td>"
+        yield "</tr>"
     yield "</tbody></table></div>"
     counts = ", ".join(f"{count:,} {noun}" for noun, count in report.counts.items())
-    base = f"; changes are from {report.systems[0]}" if len(report.systems) > 1 else ""
-    yield f'<p class="soft">{escape(counts + base)}</p>'
-    yield from (f'<p class="soft">{escape(note)}</p>' for note in data["notes"])
-    signatures = [f"{column.label}: {column.signature}" for column in columns]
-    items = "".join(f"<li><code>{escape(text)}</code></li>" for text in signatures)
-    yield f"<details><summary>Signatures</summary><ul>{items}</ul></details>"
+    if len(report.systems) > 1:
+        counts += f"; changes are from {report.systems[0]}"
+    yield f'<p class="soft">{escape(counts)}</p>'
+    for note in data["notes"]:
+        yield f'<p class="soft">{escape(note)}</p>'
+    yield "<details><summary>Signatures</summary><ul>"
+    for column in columns:
+        signature = f"{column.label}: {column.signature}"
+        yield f"<li><code>{escape(signature)}</code></li>"
+    yield "</ul></details>"
 
 
-def _about(entry: Mapping[str, Any], digits: int) -> Iterator[str]:
-    """The interval of a score, and its change from the baseline with p."""
+def _score(report: Report, column: Measurement, system: str) -> str:
+    """Return the score of a system, in bold if it is the best of several as printed."""
+    shown = {name: f"{column.score(name):.{column.digits}f}" for name in report.systems}
+    numbers = [float(text) for text in shown.values()]
+    best = max(numbers) if column.higher_is_better else min(numbers)
+    if len(report.systems) > 1 and float(shown[system]) == best:
+        return f'<b class="score">{shown[system]}</b>'
+    return shown[system]
+
+
+def _score_details(entry: Mapping[str, Any], digits: int) -> Iterator[str]:
+    """Yield the interval of a score, and its change from the baseline with p."""
     if "confidence" in entry:
-        low, high = (in_digits(end, digits) for end in entry["confidence"]["interval"])
-        yield f"<small>{low} to {high}</small>"
+        low, high = entry["confidence"]["interval"]
+        yield f"<small>{in_digits(low, digits)} to {in_digits(high, digits)}</small>"
     if "comparison" in entry:
         comparison = entry["comparison"]
         test = comparison.get("paired_randomisation")
         p = "" if test is None else f", p {p_value(test['p'])}"
-        sure = test is not None and test["p"] < SIGNIFICANT
-        kind = escape(comparison["direction"]) if sure else "even"
+        is_significant = test is not None and test["p"] < SIGNIFICANT
+        kind = escape(comparison["direction"]) if is_significant else "even"
         change = in_digits(comparison["difference"], digits, "+")
         yield f'<small class="{kind}">{change}{escape(p)}</small>'
         if "non_inferiority" in comparison:
@@ -131,7 +143,7 @@ def _about(entry: Mapping[str, Any], digits: int) -> Iterator[str]:
 
 
 def _reader(report: Report, texts: Texts) -> dict[str, Any]:
-    """The data of the page's script; keys are short, because a test set has many sentences.
+    """Return the data of the page's script, with short keys for its many sentences.
 
     ``systems``: their names; ``documents``: for each the sentences of the source ``s``, the
     reference ``r``, the systems ``h``, and chrF2 of each system and sentence ``c``, if it was
@@ -139,29 +151,34 @@ def _reader(report: Report, texts: Texts) -> dict[str, Any]:
     """
     references, systems = texts.references[0], texts.systems
     shape = [len(document) for document in references]
-    if any([len(document) for document in documents] != shape for documents in systems.values()):
-        return {"systems": list(systems), "documents": []}
     names = list(systems)
-    chrf = report.measurements.get("chrf")
-    scores = []
-    if chrf is not None and chrf.unit == "sentence":
-        rows = [chrf.statistics[name] for name in names]
-        if len(rows[0]) == sum(shape):
-            scores = [[_rounded(score) for score in chrf.compute(row).tolist()] for row in rows]
+    for translations in systems.values():
+        if [len(document) for document in translations] != shape:
+            return {"systems": names, "documents": []}
+    scores = _sentence_scores(report, names, sum(shape))
     documents, start = [], 0
     for number, reference in enumerate(references):
         end = start + len(reference)
-        documents.append(
-            {
-                "s": list(texts.sources[number]) if texts.sources is not None else [],
-                "r": list(reference),
-                "h": [list(systems[name][number]) for name in names],
-                "c": [values[start:end] for values in scores],
-            }
-        )
+        document = {
+            "s": list(texts.sources[number]) if texts.sources is not None else [],
+            "r": list(reference),
+            "h": [list(systems[name][number]) for name in names],
+            "c": [values[start:end] for values in scores],
+        }
+        documents.append(document)
         start = end
     return {"systems": names, "documents": documents}
 
 
-def _rounded(score: float) -> float:
-    return round(score, 1) if math.isfinite(score) else 0.0
+def _sentence_scores(report: Report, systems: Sequence[str], sentences: int) -> list[list[float]]:
+    """Return chrF2 of every sentence of each system; empty if it was not measured."""
+    chrf = report.measurements.get("chrf")
+    if chrf is None or chrf.unit != "sentence":
+        return []
+    if len(chrf.statistics[systems[0]]) != sentences:
+        return []
+    scores = []
+    for name in systems:
+        values = chrf.compute(chrf.statistics[name]).tolist()
+        scores.append([round(value, 1) if math.isfinite(value) else 0.0 for value in values])
+    return scores

@@ -26,7 +26,13 @@ from gtrans.lab.analyses.memory import (
     gain_figure,
     with_random_memories,
 )
-from gtrans.lab.attention import Location, Measurements, Opening, Spread, watched
+from gtrans.lab.attention import (
+    AttentionEntropy,
+    GateOpening,
+    Location,
+    Measurements,
+    measure_attention,
+)
 from gtrans.lab.gradients import Distances, Reach, add_gradients, layer_gradients
 from gtrans.lab.runs import runs_of
 from gtrans.models.bert_context_transformer import BertContextConfig, BertContextTransformer
@@ -61,7 +67,7 @@ def built(model: Any, options: Any, unit: str = "document") -> Any:
 
 
 def seen_of(model: Any) -> Measurements:
-    with torch.no_grad(), watched(model) as seen:
+    with torch.no_grad(), measure_attention(model) as seen:
         model(SOURCE, None, READ)
     return seen
 
@@ -77,7 +83,7 @@ def reach_of(model: Any, farthest: int = 5, **more: Tensor) -> Reach:
 
 def test_bits_by_hand() -> None:
     """Two heads, each sure of another one of four keys; then all keys alike."""
-    spread = Spread()
+    spread = AttentionEntropy()
     visible = torch.ones(1, 4, dtype=torch.bool)
     spread.add(torch.tensor([[[1.0, 0, 0, 0]], [[0, 1.0, 0, 0]]]), visible)
     assert _bits(spread) == pytest.approx((1, 1, 2))
@@ -85,7 +91,7 @@ def test_bits_by_hand() -> None:
     assert _bits(spread) == pytest.approx((2, 3, 4))
 
 
-def _bits(spread: Spread) -> tuple[float, float, float]:
+def _bits(spread: AttentionEntropy) -> tuple[float, float, float]:
     return spread.queries, spread.entropy, spread.max_entropy
 
 
@@ -94,7 +100,7 @@ def test_attention_that_prefers_nothing_has_the_entropy_of_what_it_sees() -> Non
     for name, parameter in model.named_parameters():
         if "k_proj" in name:
             torch.nn.init.zeros_(parameter)
-    assert Opening().mean == 0 and Reach().mean("source", 1) == 0  # nothing is no division
+    assert GateOpening().mean == 0 and Reach().mean("source", 1) == 0  # nothing is no division
     seen = seen_of(model)
     for location, spread in seen.attention.items():
         assert spread.entropy == pytest.approx(spread.max_entropy), location
@@ -159,7 +165,7 @@ def test_gates_begin_as_far_open_as_their_bias_says(bias: float) -> None:
     )
     with torch.no_grad():
         aware = built(BertContextTransformer, options, "window")
-        with watched(aware) as seen:
+        with measure_attention(aware) as seen:
             aware(SOURCE, None, torch.tensor([[BOS, B]]), current_sentence=torch.tensor([2]))
     assert {(location.side, location.layer) for location in seen.gates} == {
         (side, layer) for side in ("encoder", "decoder") for layer in (1, 2)

@@ -27,7 +27,7 @@ from gtrans.cli.shared.options import add_device, add_read
 from gtrans.environment import ENGINE
 from gtrans.errors import GtransError
 from gtrans.files import check_output_folder
-from gtrans.lab.attention import Location, attention_watched
+from gtrans.lab.attention import Location, watch_attention
 from gtrans.lab.measure import one_unit
 from gtrans.lab.plots import figure_class, plain, write_together
 from gtrans.messages import print_lines
@@ -237,7 +237,7 @@ def attention_maps(model: Any, net_input: dict[str, Tensor], text: UnitText) -> 
     def keep(place: Location, weights: Tensor, pairs: AttentionPlan | Pairs) -> None:
         calls.setdefault(place, []).append((weights.float().cpu(), pairs.visible.cpu()))
 
-    with torch.no_grad(), attention_watched(model, keep):
+    with torch.no_grad(), watch_attention(model, keep):
         model(**net_input)
     maps = []
     for place in sorted(calls, key=lambda place: place.order):

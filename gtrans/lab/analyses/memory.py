@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from gtrans.cli.shared.options import add_read, add_scoring, add_units, check_scoring
 from gtrans.environment import ENGINE
 from gtrans.errors import GtransError
-from gtrans.lab.attention import Location, attention_watched
+from gtrans.lab.attention import Location, watch_attention
 from gtrans.lab.measure import read_units
 from gtrans.lab.plots import Figure, Panel, Series, add_plot, check_figure, mean_of_runs, write
 from gtrans.lab.runs import TrainingRun, add_checkpoints, checkpoints_of, labelled_paths, runs_of
@@ -194,7 +194,7 @@ def _maps(model: nn.Module, net_input: dict[str, Any]) -> list[tuple[Location, T
         if place.kind in KINDS:
             maps.append((place, weights.float().cpu()))
 
-    with torch.no_grad(), attention_watched(model, keep):
+    with torch.no_grad(), watch_attention(model, keep):
         model(**net_input)
     return maps
 
