@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ SIDES = ("source", "target")
 
 
 @dataclass
-class Reach:
+class GradientsByDistance:
     """Sums of gradient norms by side and distance.
 
     Attributes:
@@ -40,12 +41,14 @@ class Reach:
     words: dict[tuple[str, int], int] = field(default_factory=lambda: defaultdict(int))
 
     def mean(self, side: str, distance: int) -> float:
-        """Mean norm at a word."""
+        """Return the mean norm at a word; 0 without words."""
         key = side, distance
-        return self.norms[key] / self.words[key] if self.words.get(key) else 0.0
+        if not self.words.get(key):
+            return 0.0
+        return self.norms[key] / self.words[key]
 
     def distances(self) -> list[int]:
-        """All distances that occurred, in order."""
+        """Return all distances that occurred, in order."""
         return sorted({distance for _, distance in self.words})
 
     def add(self, side: str, gradient: Tensor, distance: Tensor) -> None:
@@ -79,28 +82,31 @@ class Distances:
     unique: bool = False
 
     def chosen(self, distance: Tensor, words: Tensor, nearest: int) -> tuple[Tensor, Tensor]:
-        """The numbers of the chosen words, and the smallest distances of their bins, both ``(n,)``.
+        """Return the numbers of the chosen words and the starts of their bins, both ``(n,)``.
 
         Args:
             distance: distance of each word, ``(words,)``.
             words: ids of the words, ``(words,)``.
             nearest: the smallest distance.
         """
-        inside = ((distance >= nearest) & (distance <= self.farthest)).nonzero().squeeze(1)
+        is_near = (distance >= nearest) & (distance <= self.farthest)
+        inside = is_near.nonzero().squeeze(1)
         bins = torch.div(distance[inside], self.bin, rounding_mode="floor") * self.bin
         if not self.unique or not inside.numel():
             return inside, bins
         order = distance[inside].abs().argsort(stable=True)
         inside, bins = inside[order], bins[order]
-        _, kind = torch.unique(torch.stack([bins, words[inside]]), dim=1, return_inverse=True)
-        places = torch.arange(kind.numel(), device=kind.device)
-        first = torch.full_like(places, kind.numel()).scatter_reduce(0, kind, places, "amin")
-        first = first[first < kind.numel()]
+        keys = torch.stack([bins, words[inside]])
+        _, kind = torch.unique(keys, dim=1, return_inverse=True)
+        count = kind.numel()
+        places = torch.arange(count, device=kind.device)
+        first = torch.full_like(places, count).scatter_reduce(0, kind, places, "amin")
+        first = first[first < count]
         return inside[first], bins[first]
 
 
 def add_gradients(
-    reach: Reach,
+    gradients: GradientsByDistance,
     model: Any,
     net_input: Mapping[str, Tensor],
     target: Tensor,
@@ -109,7 +115,7 @@ def add_gradients(
     """Differentiate the losses of all sentences of one row.
 
     Args:
-        reach: the norms are added to it.
+        gradients: the norms are added to it.
         model: a model of this project, in evaluation mode.
         net_input: the input of the model, a batch of one row.
         target: target ids, ``(1, length)``.
@@ -118,13 +124,11 @@ def add_gradients(
     Raises:
         GtransError: the model does not embed all words of a row at once.
     """
-    layouts = dict(
-        zip(
-            SIDES,
-            model.layouts(net_input["src_tokens"], net_input["prev_output_tokens"]),
-            strict=True,
-        )
-    )
+    tokens = {
+        "source": net_input["src_tokens"],
+        "target": net_input["prev_output_tokens"],
+    }
+    layouts = dict(zip(SIDES, model.layouts(*tokens.values()), strict=True))
     with torch.enable_grad(), embedded_words(model) as embedded:
         logits = model(**net_input)[0]
     for side, layout in layouts.items():
@@ -138,47 +142,48 @@ def add_gradients(
     sentence = layouts["target"].choose(layouts["target"].sentence, real)
     losses = nn.functional.cross_entropy(logits[real].float(), target[real], reduction="none")
     states = [embedded[side][0] for side in SIDES]
-    tokens = (net_input["src_tokens"], net_input["prev_output_tokens"])
-    words = {side: layouts[side].pack(ids) for side, ids in zip(SIDES, tokens, strict=True)}
+    words = {side: layouts[side].pack(tokens[side]) for side in SIDES}
     numbers = torch.unique(sentence).tolist()
     # In a window whose target is the current sentence alone, source sentences before the
     # current one shift its number.
     alone = "current_sentence" in net_input and int(layouts["target"].sentence_counts) == 1
     shift = int(net_input["current_sentence"]) if alone else 0
     for number in numbers:
-        gradients = torch.autograd.grad(
-            losses[sentence == number].sum(), states, retain_graph=number != numbers[-1]
-        )
-        for side, gradient in zip(SIDES, gradients, strict=True):
-            own = number + (shift if side == "source" else 0)
-            distance = own - layouts[side].sentence
-            nearest = 0 if side == "target" else -distances.farthest
+        loss = losses[sentence == number].sum()
+        is_last = number == numbers[-1]
+        by_side = torch.autograd.grad(loss, states, retain_graph=not is_last)
+        for side, gradient in zip(SIDES, by_side, strict=True):
+            if side == "source":
+                distance = number + shift - layouts[side].sentence
+                nearest = -distances.farthest
+            else:
+                distance = number - layouts[side].sentence
+                nearest = 0
             chosen, bins = distances.chosen(distance, words[side], nearest)
-            reach.add(side, gradient[chosen], bins)
+            gradients.add(side, gradient[chosen], bins)
 
 
 @contextmanager
 def embedded_words(model: Any) -> Iterator[dict[str, list[Tensor]]]:
     """Collect the embedded words of both sides as leaves of autograd."""
     embedded: dict[str, list[Tensor]] = {side: [] for side in SIDES}
-
-    def keep(side: str) -> Any:
-        def hook(_: nn.Module, __: Any, output: Tensor) -> Tensor:
-            leaf = output.detach().requires_grad_()
-            embedded[side].append(leaf)
-            return leaf
-
-        return hook
-
     handles = []
     for side, part in zip(SIDES, (model.encoder, model.decoder), strict=True):
         assert isinstance(part.embed, Embedder)
-        handles.append(part.embed.register_forward_hook(keep(side)))
+        hook = partial(_replace_by_leaf, embedded[side])
+        handles.append(part.embed.register_forward_hook(hook))
     try:
         yield embedded
     finally:
         for handle in handles:
             handle.remove()
+
+
+def _replace_by_leaf(leaves: list[Tensor], _: nn.Module, __: object, output: Tensor) -> Tensor:
+    """Replace the output of a module by a leaf of autograd, as a forward hook."""
+    leaf = output.detach().requires_grad_()
+    leaves.append(leaf)
+    return leaf
 
 
 # -------------------------------------------------------------------------------------------------
@@ -204,12 +209,13 @@ class LayerGradient:
 
 
 def criterion_of(path: str | Path, task: Any) -> Any:
-    """The criterion with which a checkpoint was trained.
+    """Return the criterion with which a checkpoint was trained.
 
     Raises:
         GtransError: the checkpoint does not store it.
     """
-    options = (read_checkpoint(path, in_memory=False).get("cfg") or {}).get("criterion")
+    config = read_checkpoint(path, in_memory=False).get("cfg") or {}
+    options = config.get("criterion")
     if not isinstance(options, dict) or "_name" not in options:
         raise GtransError(
             f"{path}: it does not say with which --criterion it was trained, so its gradients by "
@@ -242,11 +248,11 @@ def layer_gradients(
     gradients = []
     for side in _LAYER_SIDES:
         for number, layer in enumerate(getattr(model, side).layers, 1):
-            squares = (
-                float(parameter.grad.double().square().sum())
-                for parameter in layer.parameters()
-                if parameter.grad is not None
-            )
-            gradients.append(LayerGradient(side, number, sum(squares) ** 0.5 / max(size, 1.0)))
+            squares = 0.0
+            for parameter in layer.parameters():
+                if parameter.grad is not None:
+                    squares += float(parameter.grad.double().square().sum())
+            norm = squares**0.5 / max(size, 1.0)
+            gradients.append(LayerGradient(side, number, norm))
     model.zero_grad(set_to_none=True)
     return gradients

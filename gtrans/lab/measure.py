@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from gtrans.errors import GtransError
-from gtrans.lab.attention import Measurements, in_order, measure_attention
+from gtrans.lab.attention import Location, Measurements, in_order, measure_attention
 from gtrans.lab.gradients import (
     Distances,
+    GradientsByDistance,
     LayerGradient,
-    Reach,
     add_gradients,
     criterion_of,
     layer_gradients,
@@ -40,8 +37,8 @@ class Analysis:
         system: the class of the model.
         unit: the unit that it reads.
         units: number of units that it has read.
-        seen: attention and gates.
-        reach: gradients by distance, if they were measured.
+        measured: attention and gates.
+        gradients: gradients by distance, if they were measured.
         layers: gradients by layer, if they were measured.
     """
 
@@ -52,8 +49,8 @@ class Analysis:
     system: str
     unit: str
     units: int
-    seen: Measurements
-    reach: Reach | None
+    measured: Measurements
+    gradients: GradientsByDistance | None
     layers: list[LayerGradient] | None
 
 
@@ -89,58 +86,64 @@ def analyse_runs(
             gradients; or checkpoints of one label belong to different models, so that their mean
             has no meaning.
     """
-    steps = []
-    for number, run in enumerate(runs):
-        steps += [(number, run.label, step) for step in run.steps]
+    total = sum(len(run.steps) for run in runs)
     analyses: list[Analysis] = []
-    for count, (number, label, step) in enumerate(steps, start=1):
-        path = str(step.path)
-        if len(steps) > 1:
-            print_message(f"{path}: checkpoint {count} of {len(steps)}")
-        # In training the gradient of a memory stops after a few sentences; here it does not.
-        (model,), task = load_models([path], data, {"memory_bptt": -1}, cpu=cpu, fp16=fp16)
-        device = next(model.parameters()).device
-        reach = layers = None
-        if distances is not None:  # first, because it rejects some models
-            reach = Reach()
-            for sample in read_units(task, split, units, 1, device):
-                add_gradients(reach, model, sample["net_input"], sample["target"], distances)
-        if by_layer:
-            batches = read_units(task, split, units, max_tokens, device)
-            layers = layer_gradients(model, criterion_of(path, task), batches)
-        rows = 0
-        with torch.no_grad(), measure_attention(model) as seen:
-            for sample in read_units(task, split, units, max_tokens, device):
-                rows += len(sample["id"])
-                if bool(model(**sample["net_input"])[0].isnan().any()):
-                    raise not_finite([model])
-        new = Analysis(
-            label,
-            number,
-            path,
-            updates_of(Path(path)),
-            type(model).__name__,
-            str(task.cfg.unit),
-            rows,
-            seen,
-            reach,
-            layers,
-        )
-        other = next((earlier for earlier in analyses if earlier.label == label), new)
-        if (new.system, new.unit) != (other.system, other.unit):
-            raise GtransError(
-                f"{new.path} ({new.system}, unit {new.unit}) and {other.path} ({other.system}, "
-                f"unit {other.unit}) are both called {label}, as seeds of one model; give each a "
-                "label of its own, LABEL=PATH."
+    first_of_label: dict[str, Analysis] = {}
+    for number, run in enumerate(runs):
+        for step in run.steps:
+            path = str(step.path)
+            if total > 1:
+                print_message(f"{path}: checkpoint {len(analyses) + 1} of {total}")
+            # In training the gradient of a memory stops after a few sentences; here it does not.
+            (model,), task = load_models([path], data, {"memory_bptt": -1}, cpu=cpu, fp16=fp16)
+            device = next(model.parameters()).device
+            gradients = layers = None
+            if distances is not None:  # first, because it rejects some models
+                gradients = GradientsByDistance()
+                for sample in read_units(task, split, units, 1, device):
+                    net_input, target = sample["net_input"], sample["target"]
+                    add_gradients(gradients, model, net_input, target, distances)
+            if by_layer:
+                batches = read_units(task, split, units, max_tokens, device)
+                layers = layer_gradients(model, criterion_of(path, task), batches)
+            rows = 0
+            with torch.no_grad(), measure_attention(model) as measured:
+                for sample in read_units(task, split, units, max_tokens, device):
+                    rows += len(sample["id"])
+                    logits = model(**sample["net_input"])[0]
+                    if bool(logits.isnan().any()):
+                        raise not_finite([model])
+            analysis = Analysis(
+                label=run.label,
+                run=number,
+                path=path,
+                updates=updates_of(step.path),
+                system=type(model).__name__,
+                unit=str(task.cfg.unit),
+                units=rows,
+                measured=measured,
+                gradients=gradients,
+                layers=layers,
             )
-        analyses.append(new)
+            _check_same_model(analysis, first_of_label.setdefault(run.label, analysis))
+            analyses.append(analysis)
     return analyses
+
+
+def _check_same_model(analysis: Analysis, other: Analysis) -> None:
+    """Raise GtransError if two checkpoints of one label are not of one model and unit."""
+    if analysis.system != other.system or analysis.unit != other.unit:
+        raise GtransError(
+            f"{analysis.path} ({analysis.system}, unit {analysis.unit}) and {other.path} "
+            f"({other.system}, unit {other.unit}) are both called {analysis.label}, as seeds of "
+            "one model; give each a label of its own, LABEL=PATH."
+        )
 
 
 def read_units(
     task: Any, split: str, units: int, max_tokens: int, device: Any
 ) -> Iterator[dict[str, Any]]:
-    """Batches of units that are evenly spread over a split, complete and on the device.
+    """Yield batches of units that are evenly spread over a split, complete and on the device.
 
     Raises:
         GtransError: the split is missing or has no target side.
@@ -158,7 +161,7 @@ def read_units(
 def one_unit(
     task: Any, split: str, number: int, device: Any
 ) -> tuple[dict[str, Any], torch.Tensor]:
-    """The input, not yet complete, and the target ``(1, length)`` of a unit, counted from 1.
+    """Return the input, not yet complete, and the target ``(1, length)`` of a unit, counted from 1.
 
     Raises:
         GtransError: there is no such unit, or the split has no target.
@@ -190,14 +193,31 @@ def _dataset(task: Any, split: str) -> Any:
 #
 # The figure of several models: entropy, gates and gradients.
 
-# A measurement: the title of its panel; the name of its line, besides the model; its x unless the
-# axis has updates; the sum of its values, and their number. A point is the mean of several of them.
-_Value = tuple[str, str, int, float, float]
+
+class _PanelValue(NamedTuple):
+    """A measurement; a point of a figure is the mean of several of them.
+
+    Attributes:
+        panel: the title of its panel.
+        line: the name of its line, besides the model.
+        x: its place, unless the axis has updates.
+        total: the sum of its values.
+        number: their number.
+    """
+
+    panel: str
+    line: str
+    x: int
+    total: float
+    number: float
+
+
 _Lines = dict[tuple[str, str], tuple[Point, ...]]
+"""The points of each line, by model and name."""
 
 
 def overview(analyses: Sequence[Analysis], title: str = "", bin_size: int = 1) -> Figure:
-    """Panels for every kind of attention, the gates, and gradients by distance and by layer.
+    """Draw every kind of attention, the gates, and gradients by distance and by layer.
 
     Values are drawn by layer; if a run has several checkpoints, over its updates, and then as the
     mean of all layers. Several runs of a model are one line, with the smallest and the largest.
@@ -209,108 +229,159 @@ def overview(analyses: Sequence[Analysis], title: str = "", bin_size: int = 1) -
         bin_size: number of distances in a bin.
     """
     last = list({analysis.run: analysis for analysis in analyses}.values())
-    training = len(last) < len(analyses)
-    axis = "updates" if training else "layer"
-    far = "sentences back" + (f" (n: n to n + {bin_size - 1})" if bin_size > 1 else "")
+    over_updates = len(last) < len(analyses)
+    axis = "updates" if over_updates else "layer"
+    distance_axis = "sentences back"
+    if bin_size > 1:
+        distance_axis += f" (n: n to n + {bin_size - 1})"
     panels = []
-    limits = _lines(analyses, partial(_entropy, most=True), training)
-    for name, lines in _lines(analyses, _entropy, training).items():
+    limits = _lines(analyses, _entropy_limits, over_updates)
+    for name, lines in _lines(analyses, _entropies, over_updates).items():
         # Models that attend equally widely share a limit.
         different: dict[tuple[Point, ...], Series] = {}
-        for limit in _series(analyses, limits[name], "at most"):
+        for limit in _series(analyses, limits[name], limit="at most"):
             different.setdefault(limit.points, limit)
         series = (*_series(analyses, lines), *different.values())
         panels.append(Panel(name, axis, "entropy (bits)", series))
-    for name, lines in _lines(analyses, _open, training).items():
+    for name, lines in _lines(analyses, _gates, over_updates).items():
         panels.append(Panel(name, axis, "share of the wider attention", _series(analyses, lines)))
-    for name, lines in _lines(last, _reach, False).items():
-        panels.append(Panel(name, far, "mean norm at a word", _series(last, lines), True))
-    for name, lines in _lines(analyses, partial(_norms, training), training).items():
-        series = _series(analyses, lines, shaded=training)
-        panels.append(Panel(name, axis, "norm, loss per token", series, True))
-    facts = [
-        {
-            "label": it.label,
-            "path": it.path,
-            "updates": it.updates,
-            "unit": it.unit,
-            "units": it.units,
+    for name, lines in _lines(last, _gradients_by_distance, over_updates=False).items():
+        series = _series(last, lines)
+        panels.append(Panel(name, distance_axis, "mean norm at a word", series, logarithmic=True))
+    layer_values = _gradients_of_each_layer if over_updates else _gradients_by_layer
+    for name, lines in _lines(analyses, layer_values, over_updates).items():
+        series = _series(analyses, lines, shaded=over_updates)
+        panels.append(Panel(name, axis, "norm, loss per token", series, logarithmic=True))
+    facts = []
+    for analysis in analyses:
+        fact = {
+            "label": analysis.label,
+            "path": analysis.path,
+            "updates": analysis.updates,
+            "unit": analysis.unit,
+            "units": analysis.units,
         }
-        for it in analyses
-    ]
+        facts.append(fact)
     return Figure(title, tuple(panels), {"checkpoints": facts})
 
 
-def _entropy(analysis: Analysis, most: bool = False) -> Iterator[_Value]:
-    for place, seen in in_order(analysis.seen.attention):
-        total = seen.max_entropy if most else seen.entropy
-        panel = f"{place.side.replace('_', ' ')}: {place.kind} attention"
-        yield panel, place.range, place.layer, total, seen.queries
+def _entropies(analysis: Analysis) -> Iterator[_PanelValue]:
+    for place, entropy in in_order(analysis.measured.attention):
+        panel = _attention_panel(place)
+        yield _PanelValue(panel, place.range, place.layer, entropy.entropy, entropy.queries)
 
 
-def _open(analysis: Analysis) -> Iterator[_Value]:
-    for place, gate in in_order(analysis.seen.gates):
-        yield "gates", f"{place.side} {place.kind}", place.layer, gate.total, gate.values
+def _entropy_limits(analysis: Analysis) -> Iterator[_PanelValue]:
+    for place, entropy in in_order(analysis.measured.attention):
+        panel = _attention_panel(place)
+        yield _PanelValue(panel, place.range, place.layer, entropy.max_entropy, entropy.queries)
 
 
-def _reach(analysis: Analysis) -> Iterator[_Value]:
-    for (side, distance), words in sorted(analysis.reach.words.items()) if analysis.reach else ():
-        total = analysis.reach.norms[side, distance] if analysis.reach else 0.0
-        yield f"gradients at {side} words", "", distance, total, words
+def _attention_panel(place: Location) -> str:
+    return f"{place.side.replace('_', ' ')}: {place.kind} attention"
 
 
-def _norms(training: bool, analysis: Analysis) -> Iterator[_Value]:
+def _gates(analysis: Analysis) -> Iterator[_PanelValue]:
+    for place, gate in in_order(analysis.measured.gates):
+        line = f"{place.side} {place.kind}"
+        yield _PanelValue("gates", line, place.layer, gate.total, gate.values)
+
+
+def _gradients_by_distance(analysis: Analysis) -> Iterator[_PanelValue]:
+    gradients = analysis.gradients
+    if gradients is None:
+        return
+    for (side, distance), words in sorted(gradients.words.items()):
+        panel = f"gradients at {side} words"
+        yield _PanelValue(panel, "", distance, gradients.norms[side, distance], words)
+
+
+def _gradients_by_layer(analysis: Analysis) -> Iterator[_PanelValue]:
     for layer in analysis.layers or ():
-        line = f"layer {layer.layer}" if training else ""
-        yield f"gradients of {layer.side} layers", line, layer.layer, layer.norm, 1
+        yield _PanelValue(f"gradients of {layer.side} layers", "", layer.layer, layer.norm, 1)
+
+
+def _gradients_of_each_layer(analysis: Analysis) -> Iterator[_PanelValue]:
+    """Yield the values of :func:`_gradients_by_layer` with a line for each layer."""
+    for value in _gradients_by_layer(analysis):
+        yield value._replace(line=f"layer {value.x}")
+
+
+@dataclass
+class _Mean:
+    total: float = 0.0
+    count: float = 0.0
 
 
 def _lines(
-    analyses: Sequence[Analysis], values: Callable[[Analysis], Iterable[_Value]], training: bool
+    analyses: Sequence[Analysis],
+    values: Callable[[Analysis], Iterable[_PanelValue]],
+    over_updates: bool,
 ) -> dict[str, _Lines]:
-    """The points of every model and line of every panel, over updates or layers (distances)."""
-    sums: dict[str, dict[tuple[str, str], dict[int, dict[float, list[float]]]]] = {}
+    """Return the points of every model and line of every panel.
+
+    Their places are updates, or layers or distances.
+    """
+    # By panel, by model and line, by run, by place.
+    means: dict[str, dict[tuple[str, str], dict[int, dict[float, _Mean]]]] = {}
     for analysis in analyses:
-        for panel, line, x, total, number in values(analysis):
-            runs = sums.setdefault(panel, {}).setdefault((analysis.label, line), {})
-            run = runs.setdefault(analysis.run, defaultdict(lambda: [0.0, 0.0]))
-            pair = run[analysis.updates if training else x]
-            pair[0] += total
-            pair[1] += number
-    return {
-        panel: {
-            name: mean_of_runs(
-                [(x, total / number) for x, (total, number) in run.items()] for run in runs.values()
-            )
-            for name, runs in lines.items()
-        }
-        for panel, lines in sums.items()
-    }
+        for value in values(analysis):
+            lines = means.setdefault(value.panel, {})
+            runs = lines.setdefault((analysis.label, value.line), {})
+            points = runs.setdefault(analysis.run, {})
+            x = analysis.updates if over_updates else value.x
+            mean = points.setdefault(x, _Mean())
+            mean.total += value.total
+            mean.count += value.number
+    panels: dict[str, _Lines] = {}
+    for panel, lines in means.items():
+        panels[panel] = {}
+        for name, runs in lines.items():
+            curves = []
+            for points in runs.values():
+                curves.append([(x, mean.total / mean.count) for x, mean in points.items()])
+            panels[panel][name] = mean_of_runs(curves)
+    return panels
 
 
 def _series(
     analyses: Sequence[Analysis], lines: _Lines, limit: str = "", shaded: bool = False
 ) -> tuple[Series, ...]:
-    """The lines of a panel: a colour for each model, or for each line of the only model.
+    """Return the lines of a panel: a colour for each model, or for each line of the only model.
 
-    Further lines of one of several models are dashed. ``limit``: begins the names of limits.
-    The order of ``shaded`` lines is their colour; lines of further models are dashed.
+    Further lines of one of several models are dashed. The order of ``shaded`` lines is their
+    colour; lines of further models are dashed.
+
+    Args:
+        analyses: the analyses of all models.
+        lines: the lines.
+        limit: beginning of the names of limits; empty: the lines are none.
+        shaded: whether the lines are ordered.
     """
     labels = list(dict.fromkeys(analysis.label for analysis in analyses))
-    others = list(dict.fromkeys(line for _, line in lines))
-    several, series = len(labels) > 1, []
+    names = list(dict.fromkeys(name for _, name in lines))
+    has_several = len(labels) > 1
+    series = []
     for (label, line), points in lines.items():
-        name = ", ".join(filter(None, (label if several else "", line)))
-        number, model = others.index(line), labels.index(label)
-        series.append(
-            Series(
-                " ".join(filter(None, (limit, name))) or label,
-                points,
-                model if several else number,
-                "limit" if limit else "line",
-                dashed=(model if shaded else several and number) > 0,
-                shade=shades(len(others))[number] if shaded else None,
-                marker=model if shaded else number,
-            )
+        number, model = names.index(line), labels.index(label)
+        parts = []
+        if has_several:
+            parts.append(label)
+        if line:
+            parts.append(line)
+        name = f"{limit} {', '.join(parts)}".strip() or label
+        if shaded:
+            is_dashed = model > 0
+        else:
+            is_dashed = has_several and number > 0
+        one = Series(
+            name,
+            points,
+            colour=model if has_several else number,
+            kind="limit" if limit else "line",
+            dashed=is_dashed,
+            shade=shades(len(names))[number] if shaded else None,
+            marker=model if shaded else number,
         )
+        series.append(one)
     return tuple(series)

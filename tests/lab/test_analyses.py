@@ -33,7 +33,7 @@ from gtrans.lab.attention import (
     Measurements,
     measure_attention,
 )
-from gtrans.lab.gradients import Distances, Reach, add_gradients, layer_gradients
+from gtrans.lab.gradients import Distances, GradientsByDistance, add_gradients, layer_gradients
 from gtrans.lab.runs import runs_of
 from gtrans.models.bert_context_transformer import BertContextConfig, BertContextTransformer
 from gtrans.models.concat_transformer import ConcatTransformer, ConcatTransformerConfig
@@ -72,8 +72,8 @@ def seen_of(model: Any) -> Measurements:
     return seen
 
 
-def reach_of(model: Any, farthest: int = 5, **more: Tensor) -> Reach:
-    reach = Reach()
+def reach_of(model: Any, farthest: int = 5, **more: Tensor) -> GradientsByDistance:
+    reach = GradientsByDistance()
     add_gradients(reach, model, {**NET_INPUT, **more}, TARGET, Distances(farthest))
     return reach
 
@@ -100,7 +100,9 @@ def test_attention_that_prefers_nothing_has_the_entropy_of_what_it_sees() -> Non
     for name, parameter in model.named_parameters():
         if "k_proj" in name:
             torch.nn.init.zeros_(parameter)
-    assert GateOpening().mean == 0 and Reach().mean("source", 1) == 0  # nothing is no division
+    assert (
+        GateOpening().mean == 0 and GradientsByDistance().mean("source", 1) == 0
+    )  # nothing is no division
     seen = seen_of(model)
     for location, spread in seen.attention.items():
         assert spread.entropy == pytest.approx(spread.max_entropy), location
@@ -263,7 +265,7 @@ def test_windows(model: Any, options: Any) -> None:
     """The target of a window is its current sentence: here the last, then the middle one."""
     made = built(model, options, "window")
     for current, distances in ((2, [0, 1, 2]), (1, [-1, 0, 1])):
-        reach = Reach()
+        reach = GradientsByDistance()
         net_input = {**WINDOW, "current_sentence": torch.tensor([current])}
         add_gradients(reach, made, net_input, torch.tensor([[B, EOS]]), Distances())
         assert [d for d in reach.distances() if reach.mean("source", d) > 0] == distances
