@@ -18,12 +18,9 @@ _CODE = ("fence", "code_block", "math_block", "front_matter", "structure")
 
 
 def followed(text: str, before: Sequence[Token], after: Sequence[Token]) -> str:
-    """Return a translated file in which links to headings have the anchors of the translations.
+    """Return a translated file whose links to headings have the anchors of the translations.
 
-    Args:
-        text: the translated file.
-        before: the tokens of the source, with the same headings.
-        after: the translation's.
+    ``before`` and ``after`` are the tokens of the source and of the translation.
     """
     new: dict[str, str] = {}
     for old, slug in zip(_slugs(before), _slugs(after), strict=True):

@@ -65,7 +65,6 @@ def _kind(name: str) -> type[DocumentFile]:
 
 
 def _is_split(kind: type[DocumentFile], split_sentences: bool | None) -> bool:
-    """Return whether the text of a format is split into sentences."""
     if split_sentences is None:
         return not kind.has_lines
     return split_sentences

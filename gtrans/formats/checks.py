@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from gtrans.errors import GtransError
-from gtrans.formats.inline import Block, Mark
+from gtrans.formats.inline import Block, Content
 from gtrans.text.document_file import LEFT, Note
 
 _T = TypeVar("_T")
@@ -107,9 +107,7 @@ class BlockCheck:
         self.misread: list[str] = []
         self.code: list[str] = []
 
-    def takes(
-        self, block: Block, original: _T, written: Callable[[Sequence[str | Mark]], _T]
-    ) -> bool:
+    def takes(self, block: Block, original: _T, written: Callable[[Content], _T]) -> bool:
         """Return whether a block is sent to the model.
 
         Args:
@@ -160,7 +158,6 @@ class BlockCheck:
 
 
 def _listed(places: Sequence[str]) -> str:
-    """Return the first places, with the word for them."""
     rest = len(places) - _SHOWN
     shown = ", ".join(places[:_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
     if not places[0].isdigit():

@@ -15,7 +15,7 @@ from typing import Any
 from gtrans.data.documents import read_bytes
 from gtrans.errors import GtransError
 from gtrans.formats.checks import BlockCheck
-from gtrans.formats.inline import Block, Mark, joined, with_points, with_texts
+from gtrans.formats.inline import Block, Content, Item, Mark, joined, with_points, with_texts
 from gtrans.languages import is_right_to_left
 from gtrans.text.document_file import KEPT, MOVED, DocumentFile, Note, Splitter
 from gtrans.text.reader import ALL_TEXT, TextSelection
@@ -100,7 +100,6 @@ class Docx(DocumentFile):
         self.check.check_file(path)
 
     def _unpack(self) -> None:
-        """Find the parts that have text."""
         from lxml import etree
 
         archive = zipfile.ZipFile(io.BytesIO(self.contents))
@@ -126,11 +125,7 @@ class Docx(DocumentFile):
                 self.staying.append(name)
 
     def _translated_parts(self, names: Mapping[str, Sequence[str]]) -> list[str]:
-        """Return the names of the parts that are translated, of the names by type.
-
-        Raises:
-            GtransError: there is no main document.
-        """
+        """Return the names of the parts that are translated, of ``names`` by type."""
         main = names.get("main+xml", [])
         if not main:
             raise GtransError(f"'{self.path}' is no DOCX file: it has no main document")
@@ -188,7 +183,6 @@ class Docx(DocumentFile):
         return self._packed()
 
     def _packed(self) -> bytes:
-        """Return the file with the parts as they are now."""
         from lxml import etree
 
         written = io.BytesIO()
@@ -215,11 +209,9 @@ class Docx(DocumentFile):
 
 
 def _names_by_type(types: Any, files: Iterable[str]) -> dict[str, list[str]]:
-    """Return the names of the files by the ends of their types.
+    """Return the names of the files by the ends of their types, which ``types`` has.
 
-    Args:
-        types: ``[Content_Types].xml``: types by the name of a file, or by the end of the name.
-        files: the names.
+    It has them by the name of a file, or by the end of the name.
     """
     by_name: dict[str, str] = {}
     for entry in types.iter("{*}Override", "{*}Default"):
@@ -245,8 +237,7 @@ _BEHIND_BIDI = _names(
 _BEHIND_RTL = _names("cs em lang eastAsianLayout specVanish oMath rPrChange")
 
 
-def _turn(paragraph: Any, items: Sequence[str | Mark], right_to_left: bool) -> None:
-    """Give a paragraph and its translated text another direction."""
+def _turn(paragraph: Any, items: Content, right_to_left: bool) -> None:
     _set_property(paragraph, "pPr", "bidi", _BEHIND_BIDI, right_to_left)
     for item in items:
         if isinstance(item, Mark) and item.kind == "open":
@@ -257,7 +248,6 @@ def _turn(paragraph: Any, items: Sequence[str | Mark], right_to_left: bool) -> N
 def _set_property(
     element: Any, properties: str, name: str, behind: frozenset[str], value: bool
 ) -> None:
-    """Switch a property of a paragraph or a run on or off."""
     parent = element.find(f"{_W}{properties}")
     if parent is None:
         parent = element.makeelement(f"{_W}{properties}")
@@ -287,7 +277,7 @@ def _repeated(root: Any) -> dict[Any, list[tuple[Any, Any]]]:
     return repeated
 
 
-def _content(paragraph: Any) -> Iterator[str | Mark]:
+def _content(paragraph: Any) -> Iterator[Item]:
     """Yield the text of a paragraph: a mark for each change of format, points for anything else.
 
     The mark that opens a text holds its elements ``w:t``: neighbours of one look.
@@ -342,19 +332,16 @@ def _look(element: Any) -> tuple[Any, bytes] | None:
 
 
 def _is_hidden(run: Any) -> bool:
-    """Return whether the text of a run is not shown."""
     hidden = run.find(f"{_W}rPr/{_W}vanish")
     return hidden is not None and hidden.get(f"{_W}val", "1") not in ("0", "false", "off")
 
 
 def _value(element: Any, path: str) -> str:
-    """Return the value of a property; empty if there is none."""
     child = element.find(f"w:{path}", {"w": _W[1:-1]})
     return "" if child is None else str(child.get(f"{_W}val", ""))
 
 
-def _comparable(content: Sequence[str | Mark]) -> list[object]:
-    """Return text and marks with single spaces, to compare them."""
+def _comparable(content: Content) -> list[object]:
     compared: list[object] = []
     for item in joined(with_texts(content)):
         if isinstance(item, Mark):
@@ -364,7 +351,7 @@ def _comparable(content: Sequence[str | Mark]) -> list[object]:
     return compared
 
 
-def _write(items: Sequence[str | Mark]) -> None:
+def _write(items: Content) -> None:
     """Put the text between two changes of format into the elements before it.
 
     Behind a point, it belongs to the elements that follow.

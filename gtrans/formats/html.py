@@ -19,7 +19,7 @@ from typing import NamedTuple
 from gtrans.data.documents import read_text
 from gtrans.errors import GtransError
 from gtrans.formats.checks import BlockCheck
-from gtrans.formats.inline import Block, Mark, with_points
+from gtrans.formats.inline import Block, Content, Item, Mark, with_points
 from gtrans.languages import is_right_to_left, language_code
 from gtrans.text.document_file import KEPT, DocumentFile, Note, Splitter
 from gtrans.text.reader import ALL_TEXT, TextSelection
@@ -183,7 +183,6 @@ class HtmlPart:
 
 
 def _parts(text: str, line: int) -> Iterator[HtmlPart]:
-    """Yield the parts of a text that begins in a line."""
     done = 0
     place = 0
     while done < len(text):
@@ -209,12 +208,9 @@ def _parts(text: str, line: int) -> Iterator[HtmlPart]:
 
 
 def mark_of(kind: str, name: str, what: object) -> Mark:
-    """Return the mark for a tag in running text, or for another part there.
+    """Return the mark for a part of running text, for which ``what`` is written.
 
-    Args:
-        kind: see :class:`HtmlPart`.
-        name: of the tag.
-        what: the text written for it.
+    For ``kind`` and ``name`` see :class:`HtmlPart`.
     """
     if kind in ("begin", "end") and name not in VOID:
         is_script = kind == "begin" and name in ("sub", "sup")
@@ -244,8 +240,7 @@ class _OpenElements:
     """The open elements at a place of the file.
 
     Attributes:
-        unended: line and name of each element that is left alone and has no end tag, and of each
-            tag that does not end.
+        unended: line and name of each tag, or element that is left alone, that does not end.
     """
 
     def __init__(self) -> None:
@@ -272,7 +267,6 @@ class _OpenElements:
         return left_by
 
     def end(self) -> None:
-        """Close all elements, at the end of the file."""
         self._close(0, None)
 
     def _begin(self, part: HtmlPart, left_by: _Element | None) -> _Element | None:
@@ -290,7 +284,6 @@ class _OpenElements:
         return element.left_by
 
     def _end_before(self, name: str) -> None:
-        """Close the element that ends where another begins."""
         if name not in _ENDING:
             return
         for number in reversed(self._ending):
@@ -319,11 +312,7 @@ class _OpenElements:
 class HtmlText:
     """HTML as parts that stay and blocks that are translated, in order.
 
-    Args:
-        text: the HTML.
-        split: turns running text into sentences.
-        line: where it begins in its file.
-        check: decides which blocks are sent to the model.
+    ``line`` is where it begins in its file.
 
     Attributes:
         blocks: the translated texts, before each its attributes'.
@@ -362,8 +351,7 @@ class HtmlText:
                 yield HtmlPart("whole", left_by.name, raw, parts[0].line)
 
     def _block(self, parts: Sequence[HtmlPart]) -> Block | None:
-        """Return the block between two tags of blocks, if it is translated."""
-        content: list[str | Mark] = []
+        content: list[Item] = []
         for part in parts:
             if part.kind == "text":
                 content.append(html.unescape(part.raw))
@@ -374,14 +362,13 @@ class HtmlText:
         line = parts[0].line + white.count("\n")
         return self._checked(content, line, raw)
 
-    def _checked(self, content: Sequence[str | Mark], line: int, raw: str) -> Block | None:
+    def _checked(self, content: Content, line: int, raw: str) -> Block | None:
         """Return text as a block, if it is translated; ``raw``: as it is in the file."""
         block = Block(with_points(content), self._split, line)
         is_taken = self._check.takes(block, _comparable(raw), _comparable_items)
         return block if is_taken else None
 
     def _find_texts(self, part: HtmlPart) -> None:
-        """Find the attributes of a tag that are text, or say the language of one."""
         if part.kind != "begin" or ("=" not in part.raw and part.name != "html"):
             return
         attributes = part.attributes()
@@ -406,12 +393,9 @@ class HtmlText:
         joint: str,
         languages: tuple[str, str] | None = None,
     ) -> str:
-        """Return the HTML with other sentences.
+        """Return the HTML with other sentences; see :meth:`DocumentFile.translated`.
 
-        Args:
-            translations: of the sentences of each block.
-            joint: text between two sentences of a block.
-            languages: of the source and the target, for attributes ``lang``.
+        ``languages``, of source and target, are for attributes ``lang`` and ``dir``.
         """
         writer = _Writer(languages)
         for block in self.blocks:
@@ -426,7 +410,6 @@ class HtmlText:
 
 
 def _names_of_texts(tag: str, attributes: Mapping[str, HtmlAttribute]) -> set[str]:
-    """Return the names of the attributes of a tag that are texts."""
     values = {key: attribute.value.strip().lower() for key, attribute in attributes.items()}
     names = set(_TEXTS)
     if tag in _TEXTS_OF:
@@ -438,9 +421,8 @@ def _names_of_texts(tag: str, attributes: Mapping[str, HtmlAttribute]) -> set[st
     return names
 
 
-def _content_of_attribute(value: str) -> list[str | Mark]:
-    """Return the text of an attribute, in which templates are points."""
-    content: list[str | Mark] = []
+def _content_of_attribute(value: str) -> list[Item]:
+    content: list[Item] = []
     for number, part in enumerate(_TEMPLATES.split(value)):
         is_template = number % 2 == 1
         if is_template:
@@ -451,22 +433,16 @@ def _content_of_attribute(value: str) -> list[str | Mark]:
 
 
 class _Writer:
-    """Writes translated blocks, and tags whose attributes change.
-
-    Attributes:
-        items: text and marks of each translated block, by its ``id``.
-    """
+    """Writes translated blocks, by their ``id``, and tags whose attributes change."""
 
     def __init__(self, languages: tuple[str, str] | None) -> None:
-        self.items: dict[int, list[str | Mark]] = {}
+        self.items: dict[int, list[Item]] = {}
         self._languages = languages
 
     def block(self, block: Block, quote: str = "<") -> str:
-        """Return the HTML of a block; ``quote``: a character to escape in its text."""
         return _write(self.items[id(block)], self.part, quote)
 
     def part(self, part: HtmlPart) -> str:
-        """Return the HTML of a part."""
         text = part.raw
         for (begin, end), change in sorted(part.changes.items(), reverse=True):
             quote = text[begin] if text[begin] in "\"'" else '"'
@@ -488,9 +464,7 @@ def _raw(part: HtmlPart) -> str:
     return part.raw
 
 
-def _write(
-    items: Sequence[str | Mark], write_part: Callable[[HtmlPart], str] = _raw, quote: str = "<"
-) -> str:
+def _write(items: Content, write_part: Callable[[HtmlPart], str] = _raw, quote: str = "<") -> str:
     """Return the HTML of text and marks; ``quote``: a character to escape in the text."""
     written = []
     for item in items:
@@ -503,11 +477,10 @@ def _write(
 
 
 def _comparable(text: str) -> str:
-    """Return HTML with single spaces and without escapes of characters."""
     return " ".join(html.unescape(text).split())
 
 
-def _comparable_items(items: Sequence[str | Mark]) -> str:
+def _comparable_items(items: Content) -> str:
     return _comparable(_write(items))
 
 

@@ -49,10 +49,11 @@ class Mark:
         return self.kind == "point" and not self.hidden
 
 
-Content = Sequence[str | Mark]
+Item = str | Mark
+Content = Sequence[Item]
 
 
-class Verbatim(tuple[str | Mark, ...]):
+class Verbatim(tuple[Item, ...]):
     """The content of a point that was text: a placeholder, an address, a sub- or superscript."""
 
 
@@ -88,14 +89,14 @@ PLACEHOLDER_OR_MATH = re.compile(f"{TEMPLATE}|{_NAMED}")
 _NOWHERE = (1 << 62, 1 << 62)
 
 
-def with_addresses(text: str) -> Iterator[str | Mark]:
+def with_addresses(text: str) -> Iterator[Item]:
     """Yield a text in which web and mail addresses are points."""
     for number, part in enumerate(_ADDRESS.split(text)):
         is_address = number % 2 == 1
         yield Mark("point", part) if is_address else part
 
 
-def with_points(content: Content, addresses: bool = True) -> Iterator[str | Mark]:
+def with_points(content: Content, addresses: bool = True) -> Iterator[Item]:
     """Yield a text in which placeholders are points, and with ``addresses`` addresses too.
 
     A placeholder may have marks inside, as Word makes them.
@@ -109,7 +110,7 @@ def with_points(content: Content, addresses: bool = True) -> Iterator[str | Mark
     placeholders = [match.span() for match in PLACEHOLDER.finditer("".join(texts))]
     placeholders.append(_NOWHERE)
     current = 0  # the placeholder that has begun, or the next one
-    held: list[str | Mark] = []  # what has been read of it
+    held: list[Item] = []  # what has been read of it
     offset = 0
     for item, text in zip(content, texts, strict=True):
         begin, end = placeholders[current]
@@ -140,7 +141,7 @@ def with_points(content: Content, addresses: bool = True) -> Iterator[str | Mark
                 current += 1
 
 
-def _text_with_addresses(text: str) -> Iterator[str | Mark]:
+def _text_with_addresses(text: str) -> Iterator[Item]:
     for item in with_addresses(text):
         if isinstance(item, Mark):
             yield Mark("point", Verbatim([item.what]))
@@ -148,11 +149,8 @@ def _text_with_addresses(text: str) -> Iterator[str | Mark]:
             yield item
 
 
-def _with_scripts_as_points(content: Content) -> Iterator[str | Mark]:
-    """Yield a text in which sub- and superscripts that are attached to a word are points.
-
-    As text they would change the word: 10<sup>6</sup> is not 106, and a note's number no word.
-    """
+def _with_scripts_as_points(content: Content) -> Iterator[Item]:
+    """Yield a text in which scripts at a word are points, since 10<sup>6</sup> is not 106."""
     ends = _pairs(content)
     last = " "  # the character before
     number = 0
@@ -237,7 +235,7 @@ def _same_words(here: Sequence[str], there: Sequence[str]) -> Iterator[tuple[int
 
 
 class _Units:
-    """The words and symbols of a text: their begins, ends, and themselves as a model reads them."""
+    """The words and symbols of a text, as a model reads them, with their begins and ends."""
 
     def __init__(self) -> None:
         self.begins: list[int] = []
@@ -245,14 +243,12 @@ class _Units:
         self.words: list[str] = []
 
     def add(self, text: str, begin: int = 0) -> None:
-        """Add the units of a text that begins at ``begin``."""
         for match in _UNIT.finditer(text):
             self.begins.append(begin + match.start())
             self.ends.append(begin + match.end())
             self.words.append(_as_read(match[0]))
 
     def is_symbol(self, number: int) -> bool:
-        """Return whether a unit is neither a word nor a number."""
         return not self.words[number][0].isalnum()
 
 
@@ -273,10 +269,10 @@ class _Line:
     """A part of a block in which nothing ends a line.
 
     Attributes:
-        text: the text without marks, with single spaces, whose kinds are kept.
-        marks: its marks, but for those that stay at its begin.
-        head, tail: what stays at its begin and its end.
-        spans: where its sentences are, and the text between them.
+        text: the text without marks and with single spaces, whose kinds are kept.
+        marks: its marks, but for those in ``head``.
+        head, tail: content that stays at its begin and its end.
+        spans: where its sentences are.
         units: its words and symbols.
     """
 
@@ -339,10 +335,7 @@ class _Line:
 
 
 def _leading(content: Content) -> int:
-    """Count the items that stay at the begin of a line: all up to the last mark that leads it.
-
-    The end of marked text that begins and ends before the first word stays with its begin.
-    """
+    """Count the items that stay at the begin of a line: all up to the last mark that leads it."""
     count = 0
     for number, item in enumerate(content, start=1):
         if isinstance(item, str):
@@ -356,10 +349,7 @@ def _leading(content: Content) -> int:
 def _between(text: str, words: str, marks: Sequence[_Placed], white: str) -> str:
     """Return the white space between two texts without the marks between them.
 
-    Args:
-        text, words: the texts.
-        marks: the marks.
-        white: the white space behind the last of them.
+    ``white`` is the white space behind the last mark.
     """
     seen = [number for number, placed in enumerate(marks) if placed.mark.is_seen]
     spaces = [placed.before for placed in marks]
@@ -381,24 +371,20 @@ def _between(text: str, words: str, marks: Sequence[_Placed], white: str) -> str
 
 
 class Block:
-    """Running text with marks.
+    """Running text with marks; see :class:`TextBlock` for its attributes.
 
     Args:
         content: text and marks.
         split: finds the sentences of a text.
-        line: where it begins in its file, from 1; 0: lines say nothing.
-
-    Attributes:
-        sentences: its sentences; those without a letter are left out.
-        moved: whether markup inside a word could not stay there in the last translation.
+        line: where it begins in its file.
     """
 
-    def __init__(self, content: Iterable[str | Mark], split: Splitter, line: int = 0) -> None:
+    def __init__(self, content: Iterable[Item], split: Splitter, line: int = 0) -> None:
         self.line = line
         self.moved = False
         self._lines: list[_Line] = []
         self._breaks: list[Mark] = []
-        items: list[str | Mark] = []
+        items: list[Item] = []
         for item in _with_scripts_as_points(list(content)):
             if isinstance(item, Mark) and item.breaks:
                 self._breaks.append(item)
@@ -419,11 +405,11 @@ class Block:
         """Its text without marks, line by line."""
         return "\n".join(line.text for line in self._lines)
 
-    def unchanged(self) -> list[str | Mark]:
+    def unchanged(self) -> list[Item]:
         """Return the content with every sentence as its own translation."""
         return self.translated(self.sentences, None)
 
-    def translated(self, translations: Iterable[str], joint: str | None) -> list[str | Mark]:
+    def translated(self, translations: Iterable[str], joint: str | None) -> list[Item]:
         """Return the content with translated text.
 
         Args:
@@ -432,7 +418,7 @@ class Block:
         """
         following = iter(translations)
         self.moved = False
-        items: list[str | Mark] = []
+        items: list[Item] = []
         for line, end in zip_longest(self._lines, self._breaks):
             translation = _Translation(line, following, joint)
             items += line.head
@@ -444,7 +430,7 @@ class Block:
         return joined(with_texts(items))
 
 
-def with_texts(content: Iterable[str | Mark]) -> Iterator[str | Mark]:
+def with_texts(content: Iterable[Item]) -> Iterator[Item]:
     """Yield text and marks, with the content that points were made of."""
     for item in content:
         if isinstance(item, Mark) and isinstance(item.what, Verbatim):
@@ -453,9 +439,9 @@ def with_texts(content: Iterable[str | Mark]) -> Iterator[str | Mark]:
             yield item
 
 
-def joined(content: Iterable[str | Mark]) -> list[str | Mark]:
+def joined(content: Iterable[Item]) -> list[Item]:
     """Return text and marks with neighbouring texts as one."""
-    items: list[str | Mark] = []
+    items: list[Item] = []
     for item in content:
         if isinstance(item, str) and items and isinstance(items[-1], str):
             items[-1] += item
@@ -485,11 +471,10 @@ class _Translation:
     begins.
 
     Attributes:
-        line: the line.
-        text: its translation, without marks.
-        units: the words and symbols of ``text``.
-        same: by the number of a unit of the line, its number in the translation if it is there.
-        moved: whether markup inside a word has to go behind it or around the whole word.
+        text: the translation without marks.
+        units: its words and symbols.
+        same: the numbers of units of the line that are in the translation, and there.
+        moved: markup inside a word has to go behind it or around the whole word.
     """
 
     def __init__(self, line: _Line, translations: Iterator[str], joint: str | None) -> None:
@@ -512,7 +497,7 @@ class _Translation:
                 self._add(span, line.text[begin:end])
 
     def _add(self, span: tuple[int, int], sentence: str) -> None:
-        """Add the translation of the sentence that stands at ``span`` in the line."""
+        """Add the translation of the sentence at ``span``."""
         source = self.line.units
         target = self.units
         first_target = len(target.words)
@@ -534,13 +519,7 @@ class _Translation:
         self._edges[last] = len(target.words)
 
     def _keep_characters(self, unit: int, other: int, size: int) -> None:
-        """Write words that are the same with the hyphens and spaces of the line.
-
-        Args:
-            unit: the first of them in the line.
-            other: the first of them in the translation.
-            size: their number.
-        """
+        """Write ``size`` words that are the same with the hyphens and spaces of the line."""
         source, target = self.line.units, self.units
         original = self.line.text[source.begins[unit] : source.ends[unit + size - 1]]
         begin = target.begins[other]
@@ -548,8 +527,7 @@ class _Translation:
         if self.text[begin:end] == _as_read(original):
             self.text = self.text[:begin] + original + self.text[end:]
 
-    def with_marks(self) -> Iterator[str | Mark]:
-        """Yield the translation with the marks, and white space where it belongs."""
+    def with_marks(self) -> Iterator[Item]:
         done = 0
         marked = zip(self._places(), self.line.marks, strict=True)
         for place, group in groupby(marked, key=itemgetter(0)):
@@ -616,9 +594,7 @@ class _Translation:
     def _put_in_order(self, places: list[int], ends: Mapping[int, int]) -> None:
         """Change the places of marks so that they are in order, with words between pairs.
 
-        Args:
-            places: of each mark.
-            ends: by the number of each begin, the number of its end.
+        ``ends`` has the number of the end for the number of each begin.
         """
         begins = {end: begin for begin, end in ends.items()}
         lowest = 0
@@ -655,10 +631,7 @@ class _Translation:
         return parts
 
     def _near(self, placed: _Placed, unit: int) -> int:
-        """Return the unit before which a mark would stand that stands before ``unit`` in the line.
-
-        Other marks are left out of account.
-        """
+        """Return the unit before which a mark would stand alone; in the line, it is ``unit``."""
         source, target = self.line.units, self.units
         kind = placed.mark.kind
         late = kind == "open" or unit == 0  # what begins a text stays with its first word
@@ -701,10 +674,7 @@ class _Translation:
     def _spaces(self, unit: int, marks: Sequence[_Placed], gap: str) -> list[str]:
         """Return the white space before each mark, and behind the last one.
 
-        Args:
-            unit: before which the marks stand.
-            marks: at least one.
-            gap: the white space before that unit.
+        ``gap`` is the white space before ``unit``, where the marks are put.
         """
         at_begin = unit == 0
         at_end = unit == len(self.units.words)
@@ -760,12 +730,10 @@ class _Translation:
         return left + spaces[behind_first:behind_last] + right
 
     def _holds_to_left(self, unit: int, point: _Placed) -> bool:
-        """Return whether a point holds to the word or symbol before it: ``x{a}``, ``({a}``."""
         before = self.line.text[: point.offset]
         return _is_letter(before[-1:]) or self.units.is_symbol(unit - 1)
 
     def _holds_to_right(self, unit: int, point: _Placed) -> bool:
-        """Return whether a point holds to the word behind it: ``{a}more``, but not ``{a}s``."""
         behind = self.line.text[point.offset :].lstrip()
         if _is_letter(behind[:1]) and not _ENDING.match(behind):
             return True
@@ -774,7 +742,6 @@ class _Translation:
 
 
 def _spaces_of_source(marks: Sequence[_Placed]) -> list[str]:
-    """Return the white space of the source before each mark, and behind the last one."""
     spaces = [marks[0].before]
     for left, right in pairwise(marks):
         stood_apart = right.offset != left.offset
@@ -804,13 +771,7 @@ def _spaces_of_tags(marks: Sequence[_Placed], spaces: list[str], gap: str) -> li
 
 
 def _with_gap(gap: str, spaces: Sequence[str], marks: Sequence[_Placed]) -> list[str]:
-    """Return white space beside marks: only before the first that is no end of marked text.
-
-    Args:
-        gap: the white space.
-        spaces: before each mark and behind the last one.
-        marks: as many or more.
-    """
+    """Return ``gap`` before the first mark that is no end of marked text, and no other space."""
     beside = [""] * len(spaces)
     slot = 0
     while slot < len(spaces) - 1 and marks[slot].mark.kind == "close":

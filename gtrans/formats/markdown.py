@@ -21,7 +21,7 @@ from gtrans.data.documents import read_text
 from gtrans.formats.anchors import followed
 from gtrans.formats.checks import BlockCheck, is_prose
 from gtrans.formats.html import LEFT_ALONE, READINGS, HtmlText, mark_of, unended_notes
-from gtrans.formats.inline import Block, Mark, joined, with_addresses
+from gtrans.formats.inline import Block, Content, Item, Mark, joined, with_addresses
 from gtrans.formats.markdown_parser import (
     EMPHASES,
     MOST_LEVELS,
@@ -83,14 +83,8 @@ class _Emphasis(str):
     """The characters around emphasised text."""
 
 
-def _content(token: Token, parent: str, line_begin: str) -> Iterator[str | Mark]:
-    """Yield the text and marks of a token of inline markup.
-
-    Args:
-        token: the token.
-        parent: type of the element around it.
-        line_begin: the markup before its further lines.
-    """
+def _content(token: Token, parent: str, line_begin: str) -> Iterator[Item]:
+    """Yield the text and marks of a token inside an element of the type ``parent``."""
     children = list(token.children or ())
     leading = _leading_mark(children, parent, line_begin)
     if leading is not None:
@@ -142,10 +136,7 @@ def _tag(child: Token) -> tuple[str, str]:
 
 
 def _leading_mark(children: list[Token], parent: str, line_begin: str) -> Mark | None:
-    """Take a mark that begins a text out of ``children``, and return it.
-
-    It is a box to tick, a colon, or the kind of a quotation.
-    """
+    """Take a box to tick, a colon or the kind of a quotation from the begin of ``children``."""
     if not children or children[0].type != "text":
         return None
     begin = children[0].content
@@ -185,7 +176,7 @@ _HASHES_AT_END = re.compile(r"#+\Z")
 _PUNCTUATION = frozenset(string.punctuation)
 
 
-def _written(items: Sequence[str | Mark], place: TextPlace, brackets: bool = True) -> str:
+def _written(items: Content, place: TextPlace, brackets: bool = True) -> str:
     """Return the Markdown of text and marks; ``brackets``: brackets of the text are escaped."""
     special = _SPECIAL if brackets else _SPECIAL_BUT_BRACKETS
     parts: list[str] = []
@@ -210,7 +201,6 @@ def _written(items: Sequence[str | Mark], place: TextPlace, brackets: bool = Tru
 def _escaped(
     text: str, special: re.Pattern[str], place: TextPlace, begins_line: bool, is_last: bool
 ) -> str:
-    """Return text of a translation without what would be markup in a place."""
     text = special.sub(r"\\\g<0>", text)
     if not place.in_table:  # even "\|" above a line of hyphens would make a table
         text = text.replace("|", "&#124;")
@@ -255,8 +245,7 @@ def _without_entity(entity: re.Match[str]) -> str:
     return f"\\{character}" if character in _PUNCTUATION else character
 
 
-def _comparable_items(place: TextPlace, items: Sequence[str | Mark]) -> str:
-    """Return the Markdown of text and marks, to compare it with the file."""
+def _comparable_items(place: TextPlace, items: Content) -> str:
     written = _written(items, place)
     return _comparable(_without_place(written, place))
 
@@ -309,7 +298,6 @@ class Markdown(DocumentFile):
     # ---- reading ----
 
     def _find_places(self) -> None:
-        """Find the running text and the HTML."""
         line_begins = [0, *accumulate(len(line) + 1 for line in self.lines)]
         cell_line = 0  # of the last cell
         cell_end = 0
@@ -348,14 +336,7 @@ class Markdown(DocumentFile):
                 self.unread.append(Note(self.place(place.line), KEPT, _TO_KEEP))
 
     def _spans(self, token: Token, first: int, in_table: bool, behind: int) -> list[_LineSpan]:
-        """Return where the lines of a token stand in the file.
-
-        Args:
-            token: text or HTML.
-            first: its first line.
-            in_table: it is a cell.
-            behind: where the cell before it ends in this line.
-        """
+        """Return where the lines of a token stand in the file; ``behind`` the cell before it."""
         spans = []
         lines = token.content.rstrip("\n").split("\n")
         for line, raw in zip(lines, self.lines[first:], strict=False):
@@ -369,7 +350,6 @@ class Markdown(DocumentFile):
         return spans
 
     def _read_html(self, place: TextPlace, token: Token, is_found: bool) -> None:
-        """Find the translated texts of HTML."""
         check = self.check if is_found else BlockCheck()
         place.html = HtmlText(token.content.rstrip("\n"), self._split, place.line, check)
         place.blocks = place.html.blocks
@@ -377,7 +357,7 @@ class Markdown(DocumentFile):
             self.unread += unended_notes(place.html, self.path)
 
     def _read_text(self, place: TextPlace, parent: str, is_found: bool) -> None:
-        """Decide whether running text is translated; ``parent``: type of the element around it."""
+        """Find out whether running text in an element ``parent`` is translated."""
         content = _content(place.token, parent, place.line_begin)
         block = Block(content, self._split, place.line)
         if not is_found:
@@ -388,7 +368,6 @@ class Markdown(DocumentFile):
             place.blocks = [block]
 
     def _note_levels(self) -> None:
-        """Note blocks that are too deep to be read."""
         for token in self.tokens:
             is_too_deep = token.nesting > 0 and token.level + 1 >= MOST_LEVELS
             if is_too_deep and token.map is not None:
@@ -398,7 +377,6 @@ class Markdown(DocumentFile):
                 return
 
     def _note_labels(self) -> None:
-        """Note the texts of images, links and tags, which are in no block."""
         labels = 0
         for token in self.tokens:
             if token.type == "structure":
@@ -444,12 +422,10 @@ class Markdown(DocumentFile):
         return self._offending(places[:half]) + self._offending(places[half:])
 
     def _differs(self, places: Sequence[TextPlace]) -> bool:
-        """Return whether the new texts of some places change the tree of the file."""
         tokens = parser().parse(self._composed(places))
         return outline(tokens) != self.outline
 
     def _composed(self, places: Sequence[TextPlace]) -> str:
-        """Return the file with the new texts of some places."""
         parts: list[str] = []
         done = 0
         for place in places:
@@ -462,7 +438,7 @@ class Markdown(DocumentFile):
     def _new_text(
         self, place: TextPlace, translations: Iterator[Sequence[str]], joint: str
     ) -> str | None:
-        """Return the Markdown of a place, with as much of its inline markup as can be kept."""
+        """Return the Markdown of a place; None: its markup cannot be kept."""
         if place.html:
             lines = place.html.translated(translations, joint, self.languages).split("\n")
             line_begins = ["", *place.further]
@@ -489,13 +465,12 @@ class Markdown(DocumentFile):
     def _reparsed(
         self, text: str, place: TextPlace, without: Sequence[str] = ()
     ) -> list[tuple[str, ...]]:
-        """Return the inline markup of a text in a place, but for some kinds of it."""
         plain = _without_place(text, place)
         tokens = parser().parseInline(plain, self.references)
         return inline_outline(tokens[0], without)
 
 
-def _is_emphasis(item: str | Mark) -> bool:
+def _is_emphasis(item: Item) -> bool:
     return isinstance(item, Mark) and isinstance(item.what, _Emphasis)
 
 

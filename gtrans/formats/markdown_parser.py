@@ -131,7 +131,6 @@ def _first_character(state: StateBlock, number: int) -> str:
 
 
 def _behind_options(state: StateBlock, first: int, end: int) -> int:
-    """Return the line behind options of a directive, ``:name: value``."""
     number = first
     while number < end and _OPTION.match(_line(state, number)):
         number += 1
@@ -139,7 +138,6 @@ def _behind_options(state: StateBlock, first: int, end: int) -> int:
 
 
 def _push_lines(state: StateBlock, kind: str, first: int, end: int) -> None:
-    """Add lines that stay as they are."""
     token = state.push(kind, "", 0)
     token.content = "\n".join(_line(state, number) for number in range(first, end))
     token.map = [first, end]
@@ -148,7 +146,6 @@ def _push_lines(state: StateBlock, kind: str, first: int, end: int) -> None:
 
 
 def _push_title(state: StateBlock, title: str, line: int) -> None:
-    """Add running text in a line of an extension."""
     state.push("title_open", "", 1)
     token = state.push("inline", "", 0)
     token.content = title.strip()

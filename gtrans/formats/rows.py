@@ -63,7 +63,6 @@ class _Row:
         joint: str,
         languages: tuple[str, str] | None,
     ) -> str:
-        """Return the text with the translations of the sentences of each block."""
         written = []
         for line in self.lines:
             if isinstance(line, Line):
@@ -133,7 +132,6 @@ class RowFile(DocumentFile):
             yield Line(words, self._split, number) if words else ""
 
     def _lines_of_markup(self, text: str, number: int) -> Iterator[str | HtmlText]:
-        """Yield the lines of a text with tags; lines of fenced code stay."""
         fence = ""  # the characters of the open fence
         for line in text.split("\n"):
             begin = _FENCE.match(line)

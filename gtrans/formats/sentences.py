@@ -84,11 +84,7 @@ def _go_on(before: str, space: str, behind: str, lang: str) -> bool:
 def _is_short(word: str, before: str, first: str, lang: str) -> bool:
     """Return whether the full stop behind a word belongs to it.
 
-    Args:
-        word: the last word of ``before``, without its full stop.
-        before: the sentence so far.
-        first: the first letter behind it.
-        lang: code of the language.
+    The word is the last one of ``before``; ``first`` is the letter behind the full stop.
     """
     has_ordinals = _ORDINALS.fullmatch(lang) is not None
     if word.isdigit():
@@ -115,7 +111,6 @@ class _Abbreviations(NamedTuple):
 
 @cache
 def _abbreviations(lang: str) -> _Abbreviations:
-    """Return the abbreviations of Moses for a language."""
     from sacremoses.corpus import NonbreakingPrefixes
 
     always, before_numbers = set[str](), set[str]()
