@@ -11,14 +11,14 @@ from gtrans.errors import GtransError
 from gtrans.formats.docx import Docx
 from gtrans.formats.html import Html
 from gtrans.formats.markdown import Markdown
-from gtrans.formats.plain import PlainText
+from gtrans.formats.plain import PlainTextFile
 from gtrans.formats.rows import HtmlRowFile, RowFile
 from gtrans.formats.sentences import splitter, whole
 from gtrans.text.document_file import DocumentFile, Splitter
 from gtrans.text.reader import ALL_TEXT, TextSelection
 
 _KINDS: Mapping[str, tuple[type[DocumentFile], Sequence[str]]] = {
-    "text": (PlainText, (".txt", ".text")),
+    "text": (PlainTextFile, (".txt", ".text")),
     "markdown": (Markdown, (".md", ".markdown")),
     "html": (Html, (".html", ".htm", ".xhtml")),
     "docx": (Docx, (".docx",)),

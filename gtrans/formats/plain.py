@@ -38,7 +38,7 @@ class Line(Block):
         return "".join(map(str, items))
 
 
-class PlainText(DocumentFile):
+class PlainTextFile(DocumentFile):
     """Text whose lines are sentences; an empty line, or ``<d>``, ends a document.
 
     In running text a line is a paragraph, and only ``<d>`` ends a document.
