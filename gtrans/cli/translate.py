@@ -167,10 +167,11 @@ def run(args: argparse.Namespace) -> None:
     from gtrans.translating.translation import (
         Outcome,
         TextToTranslate,
+        decode,
         files_to_translate,
         translate_stream,
     )
-    from gtrans.translating.translator import MOST_WARNED_TEXTS, Translator, decode
+    from gtrans.translating.translator import MOST_WARNED_TEXTS, Translator
 
     if args.stream:
         translate_stream(Translator.of(options), options)

@@ -12,7 +12,7 @@ import gzip
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -37,6 +37,61 @@ from gtrans.messages import print_message
 RECORD_SUFFIX = ".made.json"
 _RECORD_FORMAT = "translation 2"
 _GZIP_SUFFIX = ".gz"
+
+
+# ---- translations -------------------------------------------------------------------------------
+
+
+class Alternative(NamedTuple):
+    """A translation of a sentence.
+
+    ``score``: sum of the log-probabilities of its tokens, divided by ``tokens ** lenpen``.
+    """
+
+    text: str
+    score: float
+
+
+Translations = list[list[Alternative]]
+"""The translations of each sentence of a document or of a row, the best first."""
+
+
+def best_of(documents: Sequence[Translations]) -> list[list[str]]:
+    """Return the text of the best translation of each sentence."""
+    return [[alternatives[0].text for alternatives in document] for document in documents]
+
+
+def as_lines(lines: Iterable[str]) -> bytes:
+    """Return the contents of a file with these lines."""
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def counted_ids(document: Sequence[str]) -> list[str]:
+    """Return the ids of sentences that have none: their numbers from 1 on."""
+    return list(map(str, range(1, len(document) + 1)))
+
+
+def json_lines(
+    names: Sequence[tuple[str, Sequence[str]]],
+    sources: Sequence[Sequence[str]],
+    translations: Sequence[Translations],
+) -> list[str]:
+    """Return a JSON object for each sentence, with the keys that ``gtrans score`` knows.
+
+    ``names``: the id of each document and of its sentences.
+    """
+    lines = []
+    for (document, ids), texts, sentences in zip(names, sources, translations, strict=True):
+        for name, source, alternatives in zip(ids, texts, sentences, strict=True):
+            nbest = []
+            for alternative in alternatives:
+                score = round(alternative.score, 6)
+                nbest.append({"hypothesis": alternative.text, "score": score})
+            row = {"doc_id": document, "seg_id": name, "source": source, **nbest[0]}
+            if len(nbest) > 1:
+                row["nbest"] = nbest
+            lines.append(json.dumps(row, ensure_ascii=False))
+    return lines
 
 
 # ---- the record ----------------------------------------------------------------------------------
@@ -148,15 +203,10 @@ class Output:
         parts: the hypotheses of finished parts of documents, of batches that are not finished.
     """
 
-    def __init__(
-        self,
-        path: str = STANDARD_STREAM,
-        provenance: Mapping[str, Any] | None = None,
-        force: bool = False,
-    ) -> None:
+    def __init__(self, path: str, provenance: Mapping[str, Any], force: bool) -> None:
         """``force``: forget what earlier runs have finished."""
         self.path = path
-        self.provenance = dict(provenance or {})
+        self.provenance = dict(provenance)
         self.provenance_digest = digest_of_values(self.provenance)
         self.has_file = path != STANDARD_STREAM and is_file(path)
         self.batches: dict[int, Any] = {}

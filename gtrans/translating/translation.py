@@ -7,16 +7,15 @@ The unit of the checkpoint cuts a text into rows. A document unit cuts by source
 from __future__ import annotations
 
 import hashlib
-import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from itertools import chain, islice
+from functools import partial
+from itertools import chain
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
-
-from torch import Tensor
 
 from gtrans.annexes import formats
 from gtrans.data.documents import STANDARD_STREAM, check_length, iterate_raw_lines
@@ -34,7 +33,7 @@ from gtrans.messages import print_message
 from gtrans.search.document_search import SentenceHypothesis
 from gtrans.search.generator import LEAST_ROW_TOKENS
 from gtrans.search.options import DecodingOptions
-from gtrans.search.part_search import PartsOfDocument
+from gtrans.search.part_search import Parts, PartsOfDocument
 from gtrans.text.pipeline import PLACEHOLDER
 from gtrans.text.prepared_folder import prepared_files
 from gtrans.text.reader import (
@@ -51,13 +50,24 @@ from gtrans.text.reader import (
 from gtrans.translating.loading import decoding_device, refuse_folders
 from gtrans.translating.output import (
     RECORD_SUFFIX,
+    Alternative,
     Output,
     PartKey,
+    Translations,
+    as_lines,
+    best_of,
+    counted_ids,
+    json_lines,
     read_record,
     refuse_foreign,
     write_out,
 )
-from gtrans.translating.unknown_words import with_symbols
+from gtrans.translating.translator import (
+    FinishedPart,
+    Translator,
+    progress_of,
+    worker_processes,
+)
 from gtrans.version import __version__
 
 if TYPE_CHECKING:
@@ -65,32 +75,6 @@ if TYPE_CHECKING:
 
 # Options that a translation does not depend on, or that the record has in another way.
 _NOT_RECORDED = {"paths", "data", "cpu", "workers", "force", "selection"}
-
-
-class EncodedSentence(NamedTuple):
-    """The ids of a sentence with its ``</s>``, and its BERT subwords if a BERT reads them."""
-
-    ids: Tensor
-    bert_subwords: Tensor | None
-
-
-class Alternative(NamedTuple):
-    """A translation of a sentence.
-
-    ``score``: sum of the log-probabilities of its tokens, divided by ``tokens ** lenpen``.
-    """
-
-    text: str
-    score: float
-
-
-Translations = list[list[Alternative]]
-"""The translations of each sentence of a document or of a row, the best first."""
-
-
-def best_of(documents: Sequence[Translations]) -> list[list[str]]:
-    """Return the text of the best translation of each sentence."""
-    return [[alternatives[0].text for alternatives in document] for document in documents]
 
 
 # ---- texts ---------------------------------------------------------------------------------------
@@ -176,39 +160,6 @@ class LinesOfText:
         return as_lines(lines)
 
 
-def as_lines(lines: Iterable[str]) -> bytes:
-    """Return the contents of a file with these lines."""
-    return "".join(f"{line}\n" for line in lines).encode()
-
-
-def counted_ids(document: Sequence[str]) -> list[str]:
-    """Return the ids of sentences that have none: their numbers from 1 on."""
-    return list(map(str, range(1, len(document) + 1)))
-
-
-def json_lines(
-    names: Sequence[tuple[str, Sequence[str]]],
-    sources: Sequence[Sequence[str]],
-    translations: Sequence[Translations],
-) -> list[str]:
-    """Return a JSON object for each sentence, with the keys that ``gtrans score`` knows.
-
-    ``names``: the id of each document and of its sentences.
-    """
-    lines = []
-    for (document, ids), texts, sentences in zip(names, sources, translations, strict=True):
-        for name, source, alternatives in zip(ids, texts, sentences, strict=True):
-            nbest = []
-            for alternative in alternatives:
-                score = round(alternative.score, 6)
-                nbest.append({"hypothesis": alternative.text, "score": score})
-            row = {"doc_id": document, "seg_id": name, "source": source, **nbest[0]}
-            if len(nbest) > 1:
-                row["nbest"] = nbest
-            lines.append(json.dumps(row, ensure_ascii=False))
-    return lines
-
-
 # ---- a text on its way ---------------------------------------------------------------------------
 
 
@@ -224,11 +175,11 @@ class Translation:
 
     def __init__(
         self,
-        translator: Any,
+        translator: Translator,
         source: LinesOfText | DocumentFile,
-        output: str = STANDARD_STREAM,
-        options: DecodingOptions | None = None,
-        contents: Sequence[object] = (),
+        output: str,
+        options: DecodingOptions,
+        contents: Sequence[object],
     ) -> None:
         """Encode the sentences, and warn of those that models can hardly translate.
 
@@ -236,16 +187,14 @@ class Translation:
             translator: encodes sentences, and cuts documents into rows and batches.
             source: the text.
             output: the file to write, or ``-``.
-            options: the options of the command; None: nothing is written.
+            options: the options of the command.
             contents: everything in the text that the output depends on.
         """
         self.translator, self.source, self.options = translator, source, options
         self.documents = translator.encoded(source.sentences)
         self.sentences = sum(len(document) for document in self.documents)
         translator.warn_of(source.path, source.sentences, self.documents, source.where())
-        self.output = Output()
-        if options is not None:
-            self.output = Output(output, self._provenance(options, contents), options.force)
+        self.output = Output(output, self._provenance(options, contents), options.force)
         self._progress: Any = None
         self._rows_of_documents: list[list[Example]] = []
         self._rows: list[Example] = []
@@ -318,9 +267,7 @@ class Translation:
         written = 0
         for index, row in zip(self._batches[number], translations, strict=True):
             self._translated[index] = row
-            written += (
-                self._rows[index]["predicted_sentences"] if self.translator.free else len(row)
-            )
+            written += self.translator.sentences_in(self._rows[index], row)
         return written - self._counted.pop(number)
 
     @property
@@ -349,15 +296,9 @@ class Translation:
 
     def translations(self) -> list[Translations]:
         """Return the translations of all sentences; all batches must be translated."""
-        rows = iter(self._translated)
-        documents = []
-        for document in self._rows_of_documents:
-            documents.append(list(chain.from_iterable(islice(rows, len(document)))))
-        if self.translator.copies_symbols and not self.translator.free:
-            for sources, sentences in zip(self.source.sentences, documents, strict=True):
-                for source, alternatives in zip(sources, sentences, strict=True):
-                    _copy_symbols(source, alternatives)
-        return documents
+        return self.translator.in_documents(
+            self._translated, self._rows_of_documents, self.source.sentences
+        )
 
     def write(self) -> None:
         """Write the translations of all documents, and the record.
@@ -366,7 +307,6 @@ class Translation:
             GtransError: the output cannot be written.
         """
         options = self.options
-        assert options is not None
         names = {"checkpoints": options.paths, "data": options.data, "input": self.source.path}
         self.output.write(self._contents(options), names, self.sentences)
 
@@ -396,15 +336,129 @@ def _alternatives_of(row: Sequence[Any]) -> Translations:
     return translations
 
 
-def _copy_symbols(source: str, alternatives: list[Alternative]) -> None:
-    for number, (text, score) in enumerate(alternatives):
-        alternatives[number] = Alternative(with_symbols(source, text), score)
+# ---- texts in batches ----------------------------------------------------------------------------
+
+
+class BatchOfText(NamedTuple):
+    """A batch of a text; without rows if the text has no batch left."""
+
+    translation: Translation
+    number: int
+    rows: list[Example]
+
+    def decode(self, translator: Translator) -> None:
+        """Decode the batch, and add the translations to the text."""
+        add_part = partial(self.translation.add_part, self.number)
+        finished = Parts(self.translation.parts_of(self.number), add_part)
+        translations = translator.decode_within_memory(self.rows, finished)
+        self.translation.add(self.number, translations)
+
+
+class OpenTexts(ExitStack):
+    """Texts that are open, and locked against other processes, from first to last batch.
+
+    ``failed`` is called for a text that cannot be opened, with its path and the error.
+    """
+
+    def __init__(self, progress: Any, failed: Callable[[str, Exception], None]) -> None:
+        super().__init__()
+        self._progress, self._failed = progress, failed
+        self._open: dict[Translation, ExitStack] = {}
+
+    def batches(self, translations: Sequence[Translation]) -> Iterator[BatchOfText]:
+        """Open text after text, and yield the batches that are not translated yet."""
+        for translation in translations:
+            stack = self.enter_context(ExitStack())
+            try:
+                stack.enter_context(translation.opened(self._progress))
+            except GtransError as error:
+                self._failed(translation.source.path, error)
+                continue
+            self._open[translation] = stack
+            for number, rows in translation.missing():
+                yield BatchOfText(translation, number, rows)
+
+    def closing(self, translation: Translation) -> ExitStack:
+        """Return a context that closes the text at its end."""
+        return self._open.pop(translation)
+
+
+def decode(
+    translator: Translator,
+    options: DecodingOptions,
+    translations: Sequence[Translation],
+    failed: Callable[[str, Exception], None],
+) -> Iterator[Translation]:
+    """Decode texts, here or in ``options.workers`` processes; yield each when it is decoded.
+
+    Raises:
+        GtransError: out of memory, or a process has ended.
+    """
+    if not translations:
+        return
+    sentences = sum(translation.sentences for translation in translations)
+    with (
+        worker_processes(translator, options, sentences) as connections,
+        progress_of(sentences) as progress,
+        OpenTexts(progress, failed) as texts,
+    ):
+        batches = texts.batches(translations)
+        if connections:
+            decoded = _decoded_by_workers(connections, batches)
+        else:
+            decoded = _decoded_here(translator, batches)
+        for translation in decoded:
+            if translation.is_translated:
+                with texts.closing(translation):
+                    yield translation
+
+
+def _decoded_here(translator: Translator, batches: Iterator[BatchOfText]) -> Iterator[Translation]:
+    for batch in batches:
+        batch.decode(translator)
+        yield batch.translation
+
+
+def _decoded_by_workers(
+    connections: Sequence[Connection], batches: Iterator[BatchOfText]
+) -> Iterator[Translation]:
+    idle = list(connections)
+    busy: dict[Connection, BatchOfText] = {}
+    try:
+        while True:
+            while idle:
+                batch = next(batches, None)
+                if batch is None:
+                    break
+                connection = idle.pop()
+                busy[connection] = batch
+                connection.send((batch.rows, batch.translation.parts_of(batch.number)))
+            if not busy:
+                return
+            for ready in wait(list(busy)):
+                assert isinstance(ready, Connection)
+                translation, number, _ = busy[ready]
+                answer = ready.recv()
+                if isinstance(answer, Exception):
+                    raise answer
+                if isinstance(answer, FinishedPart):
+                    translation.add_part(number, answer.document, answer.part, answer.hypotheses)
+                    continue
+                translation.add(number, answer)
+                del busy[ready]
+                idle.append(ready)
+                yield translation
+    except (EOFError, OSError):
+        raise GtransError(
+            "`--workers`: a process has ended, perhaps because memory is short; give fewer. "
+            "What is finished is kept: the same command goes on."
+        ) from None
 
 
 # ---- what a command translates -------------------------------------------------------------------
 
 
-def with_direction(selection: TextSelection, translator: Any) -> TextSelection:
+def with_direction(selection: TextSelection, translator: Translator) -> TextSelection:
     """Return the selection with the direction of the model, if it has none."""
     cfg = translator.task.cfg
     return replace(
@@ -453,7 +507,7 @@ class TextToTranslate:
             notice_running_text(path, lines)
         return cls(path, output, lines, reader)
 
-    def read(self, translator: Any, options: DecodingOptions) -> Translation:
+    def read(self, translator: Translator, options: DecodingOptions) -> Translation:
         """Encode the text."""
         if self.lines is not None:
             text = LinesOfText.of_lines(self.path, self.lines)
@@ -481,7 +535,7 @@ class FileToTranslate(NamedTuple):
     target: Path
     split_sentences: bool | None
 
-    def read(self, translator: Any, options: DecodingOptions) -> Translation:
+    def read(self, translator: Translator, options: DecodingOptions) -> Translation:
         """Encode the file, and make the folder of its translation.
 
         Raises:
@@ -592,7 +646,7 @@ def _check_targets(files: Sequence[FileToTranslate], options: DecodingOptions) -
 # ---- streams -------------------------------------------------------------------------------------
 
 
-def translate_stream(translator: Any, options: DecodingOptions) -> None:
+def translate_stream(translator: Translator, options: DecodingOptions) -> None:
     """Translate the standard input to the standard output.
 
     A document is translated and written as soon as an empty line, ``<d>`` or the end of the input
@@ -646,7 +700,9 @@ def _check_first(document: StreamedDocument, lines: Sequence[tuple[int, str]]) -
         notice_running_text("standard input", document.sentences)
 
 
-def _lines_of(document: StreamedDocument, translator: Any, options: DecodingOptions) -> list[str]:
+def _lines_of(
+    document: StreamedDocument, translator: Translator, options: DecodingOptions
+) -> list[str]:
     sentences = document.sentences
     translations = translator.alternatives([sentences], document.places)
     if not options.nbest:

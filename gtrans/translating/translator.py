@@ -11,10 +11,10 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -40,18 +40,18 @@ from gtrans.text.plausibility import TextSample, implausible
 from gtrans.text.prepared_folder import read_state
 from gtrans.text.reader import is_boundary
 from gtrans.translating.loading import check_overrides, load_models, set_chunks
-from gtrans.translating.translation import (
-    Alternative,
-    EncodedSentence,
-    LinesOfText,
-    Translation,
-    Translations,
-    best_of,
-)
-from gtrans.translating.unknown_words import unknown_words, words_of_subwords
+from gtrans.translating.output import Alternative, Translations, best_of
+from gtrans.translating.unknown_words import unknown_words, with_symbols, words_of_subwords
 
 MOST_WARNED_TEXTS = 2
 """Of how many texts warnings are printed; a folder may have hundreds that are alike."""
+
+
+class EncodedSentence(NamedTuple):
+    """The ids of a sentence with its ``</s>``, and its BERT subwords if a BERT reads them."""
+
+    ids: Tensor
+    bert_subwords: Tensor | None
 
 
 class Translator:
@@ -165,13 +165,18 @@ class Translator:
         ``places``: where each sentence stands, for messages.
         """
         counted = _checked_places(documents)
-        text = LinesOfText("the text", [list(document) for document in documents])
-        text.places = list(places or counted)
-        translation = Translation(self, text)
-        with progress_of(len(counted)) as progress, translation.opened(progress):
-            for number, rows in translation.missing():
-                self.decode_batch(translation, number, rows)
-        return translation.translations()
+        encoded = self.encoded(documents)
+        self.warn_of("the text", documents, encoded, places or counted)
+        rows_of_documents = self.cut(encoded)
+        rows = list(chain.from_iterable(rows_of_documents))
+        translated: list[Translations] = [[] for _ in rows]
+        with progress_of(len(counted)) as progress:
+            for batch in self.batches(rows):
+                decoded = self.decode_within_memory([rows[index] for index in batch])
+                for index, translations in zip(batch, decoded, strict=True):
+                    translated[index] = translations
+                    progress.update(self.sentences_in(rows[index], translations))
+        return self.in_documents(translated, rows_of_documents, documents)
 
     def encoded(self, documents: Sequence[Sequence[str]]) -> list[list[EncodedSentence]]:
         """Return the sentences of documents as tokens of the models."""
@@ -273,12 +278,30 @@ class Translator:
         lengths = self.examples.lengths(examples)
         return make_batches(lengths, self.max_tokens, self.generator.rows_at_once)
 
-    def decode_batch(self, translation: Translation, number: int, rows: Sequence[Example]) -> None:
-        """Decode a batch of a text, and add the translations to the text."""
-        parts = Parts(translation.parts_of(number), partial(translation.add_part, number))
-        translation.add(number, self.decode_within_memory(rows, parts))
+    def sentences_in(self, row: Example, translations: Translations) -> int:
+        """Return how many sentences a decoded row translates; in free search it is one text."""
+        return int(row["predicted_sentences"]) if self.free else len(translations)
 
-    def decode_within_memory(self, rows: Sequence[Example], finished: Parts) -> list[Translations]:
+    def in_documents(
+        self,
+        translated: Sequence[Translations],
+        rows_of_documents: Sequence[Sequence[Example]],
+        sources: Sequence[Sequence[str]],
+    ) -> list[Translations]:
+        """Return the translations of documents from those of all their rows, in order."""
+        rows = iter(translated)
+        documents = []
+        for document in rows_of_documents:
+            documents.append(list(chain.from_iterable(islice(rows, len(document)))))
+        if self.copies_symbols and not self.free:
+            for document_sources, sentences in zip(sources, documents, strict=True):
+                for source, alternatives in zip(document_sources, sentences, strict=True):
+                    _copy_symbols(source, alternatives)
+        return documents
+
+    def decode_within_memory(
+        self, rows: Sequence[Example], finished: Parts | None = None
+    ) -> list[Translations]:
         """Decode rows; raise GtransError with the way out if GPU memory is short."""
         if not rows:
             return []
@@ -331,6 +354,23 @@ class Translator:
         return PLACEHOLDER if is_boundary(text) else text
 
 
+def _copy_symbols(source: str, alternatives: list[Alternative]) -> None:
+    for number, (text, score) in enumerate(alternatives):
+        alternatives[number] = Alternative(with_symbols(source, text), score)
+
+
+def progress_of(sentences: int) -> Any:
+    """Return a progress bar for sentences; a log gets a line every 30 seconds."""
+    pause = 0.1 if sys.stderr.isatty() else 30.0
+    return tqdm(
+        total=sentences,
+        desc="translating",
+        unit=" sentences",
+        mininterval=pause,
+        delay=pause,
+    )
+
+
 def _checked_places(documents: Sequence[Sequence[str]]) -> list[str]:
     places = []
     for number, document in enumerate(documents, start=1):
@@ -354,140 +394,16 @@ def _longest_seen(path: str, model: Any, unit: Unit) -> tuple[int, str]:
     )
 
 
-# ---- texts in batches ----------------------------------------------------------------------------
-
-
-class BatchOfText(NamedTuple):
-    """A batch of a text; without rows if the text has no batch left."""
-
-    translation: Translation
-    number: int
-    rows: list[Example]
-
-
-def progress_of(sentences: int) -> Any:
-    """Return a progress bar for sentences; a log gets a line every 30 seconds."""
-    pause = 0.1 if sys.stderr.isatty() else 30.0
-    return tqdm(
-        total=sentences,
-        desc="translating",
-        unit=" sentences",
-        mininterval=pause,
-        delay=pause,
-    )
-
-
-class OpenTexts(ExitStack):
-    """Texts that are open, and locked against other processes, from first to last batch.
-
-    ``failed`` is called for a text that cannot be opened, with its path and the error.
-    """
-
-    def __init__(self, progress: Any, failed: Callable[[str, Exception], None]) -> None:
-        super().__init__()
-        self._progress, self._failed = progress, failed
-        self._open: dict[Translation, ExitStack] = {}
-
-    def batches(self, translations: Sequence[Translation]) -> Iterator[BatchOfText]:
-        """Open text after text, and yield the batches that are not translated yet."""
-        for translation in translations:
-            stack = self.enter_context(ExitStack())
-            try:
-                stack.enter_context(translation.opened(self._progress))
-            except GtransError as error:
-                self._failed(translation.source.path, error)
-                continue
-            self._open[translation] = stack
-            for number, rows in translation.missing():
-                yield BatchOfText(translation, number, rows)
-
-    def closing(self, translation: Translation) -> ExitStack:
-        """Return a context that closes the text at its end."""
-        return self._open.pop(translation)
-
-
-def decode(
-    translator: Translator,
-    options: DecodingOptions,
-    translations: Sequence[Translation],
-    failed: Callable[[str, Exception], None],
-) -> Iterator[Translation]:
-    """Decode texts, here or in ``options.workers`` processes; yield each when it is decoded.
-
-    Raises:
-        GtransError: out of memory, or a process has ended.
-    """
-    if not translations:
-        return
-    sentences = sum(translation.sentences for translation in translations)
-    with (
-        worker_processes(translator, options, sentences) as connections,
-        progress_of(sentences) as progress,
-        OpenTexts(progress, failed) as texts,
-    ):
-        batches = texts.batches(translations)
-        if connections:
-            decoded = _decoded_by_workers(connections, batches)
-        else:
-            decoded = _decoded_here(translator, batches)
-        for translation in decoded:
-            if translation.is_translated:
-                with texts.closing(translation):
-                    yield translation
-
-
-def _decoded_here(translator: Translator, batches: Iterator[BatchOfText]) -> Iterator[Translation]:
-    for batch in batches:
-        translator.decode_batch(*batch)
-        yield batch.translation
-
-
 # ---- processes -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class _FinishedPart:
+class FinishedPart:
     """The answer of a worker for a part of a document; for a batch it is the translations."""
 
     document: int
     part: int
     hypotheses: PartsOfDocument
-
-
-def _decoded_by_workers(
-    connections: Sequence[Connection], batches: Iterator[BatchOfText]
-) -> Iterator[Translation]:
-    idle = list(connections)
-    busy: dict[Connection, BatchOfText] = {}
-    try:
-        while True:
-            while idle:
-                batch = next(batches, None)
-                if batch is None:
-                    break
-                connection = idle.pop()
-                busy[connection] = batch
-                connection.send((batch.rows, batch.translation.parts_of(batch.number)))
-            if not busy:
-                return
-            for ready in wait(list(busy)):
-                assert isinstance(ready, Connection)
-                translation, number, _ = busy[ready]
-                answer = ready.recv()
-                if isinstance(answer, Exception):
-                    raise answer
-                if isinstance(answer, _FinishedPart):
-                    translation.add_part(number, answer.document, answer.part, answer.hypotheses)
-                    continue
-                translation.add(number, answer)
-                del busy[ready]
-                idle.append(ready)
-                yield translation
-    except (EOFError, OSError):
-        raise GtransError(
-            "`--workers`: a process has ended, perhaps because memory is short; give fewer. "
-            "What is finished is kept: the same command goes on."
-        ) from None
 
 
 @contextmanager
@@ -570,4 +486,4 @@ def _end_with_parent() -> None:
 def _send_part(
     connection: Connection, document: int, part: int, hypotheses: PartsOfDocument
 ) -> None:
-    connection.send(_FinishedPart(document, part, hypotheses))
+    connection.send(FinishedPart(document, part, hypotheses))

@@ -22,7 +22,7 @@ import gtrans
 from gtrans.cli import main
 from gtrans.errors import GtransError
 from gtrans.search.options import SearchOptions
-from gtrans.translating.translation import Alternative
+from gtrans.translating.output import Alternative
 
 if TYPE_CHECKING:
     from support.tiny_models import TinyWorld

@@ -112,14 +112,14 @@ def test_killed_after_the_last_batch(
 
 def test_a_disk_that_is_full_in_between(tmp_path: Path):
     """One line; what was finished is kept."""
-    grown = Output(str(tmp_path / "out"))
+    grown = Output(str(tmp_path / "out"), {}, force=False)
     with grown.opened():
         grown.keep_batch(0, [["eins"]])
     with grown.opened():
         grown._file = io.BufferedWriter(io.FileIO("/dev/full", "a"))
         with pytest.raises(GtransError, match="partial: cannot be written .the disk is full"):
             grown.keep_batch(1, [["zwei"]])
-    again = Output(str(tmp_path / "out"))
+    again = Output(str(tmp_path / "out"), {}, force=False)
     with again.opened():
         assert again.batches == {0: [["eins"]]}
 

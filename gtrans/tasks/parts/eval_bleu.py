@@ -29,8 +29,8 @@ from gtrans.search.options import DecodingOptions, SearchOptions
 from gtrans.tasks.parts import Batch, TaskPart
 from gtrans.text.prepared_folder import plain_text
 from gtrans.text.reader import read_documents
-from gtrans.translating.translation import EncodedSentence, best_of
-from gtrans.translating.translator import Translator
+from gtrans.translating.output import best_of
+from gtrans.translating.translator import EncodedSentence, Translator
 
 logger = logging.getLogger(__name__)
 
