@@ -178,7 +178,7 @@ def published(checkpoint: Mapping[str, Any]) -> dict[str, str]:
     return dict((checkpoint.get("task_state") or {}).get(PUBLISHED) or {})
 
 
-def say_unknown(checkpoint: str | Path) -> None:
+def report_missing_fingerprint(checkpoint: str | Path) -> None:
     """Print that a checkpoint, such as one of fairseq, has no fingerprint."""
     print_message(f"{checkpoint}: no fingerprint: it does not say what it was made from")
 
@@ -208,7 +208,7 @@ def check_same_fingerprint(
             )
 
 
-def same_data(first: str, others: Sequence[str], languages: Sequence[str]) -> None:
+def check_same_data(first: str, others: Sequence[str], languages: Sequence[str]) -> None:
     """Compare the data folders of ``--data A:B`` with the first one, whose dictionaries are read.
 
     Raises:

@@ -153,7 +153,9 @@ class ForeignCheckpoint:
         return True
 
 
-def renamed(tensors: Mapping[str, Tensor], renames: Renames) -> tuple[dict[str, Tensor], list[str]]:
+def rename_parameters(
+    tensors: Mapping[str, Tensor], renames: Renames
+) -> tuple[dict[str, Tensor], list[str]]:
     """Return the parameters under this project's names, and the names of all other entries."""
     state: dict[str, Tensor] = {}
     ignored: list[str] = []
@@ -169,7 +171,7 @@ def renamed(tensors: Mapping[str, Tensor], renames: Renames) -> tuple[dict[str, 
     return state, ignored
 
 
-def foreign(
+def foreign_checkpoint(
     renames: str,
     path: Path,
     options: Mapping[str, Any],
@@ -190,7 +192,7 @@ def foreign(
     Raises:
         GtransError: a table is missing.
     """
-    state, ignored = renamed(tensors, RENAMES[renames])
+    state, ignored = rename_parameters(tensors, RENAMES[renames])
     shared = state.pop(_SHARED, None)
     if shared is None and is_tied:
         shared = next((state[name] for name in TABLES if name in state), None)
@@ -224,7 +226,7 @@ def read_g_transformer(path: Path) -> ForeignCheckpoint:
         if len(langs) != 2:
             raise GtransError(f"{path}: its options name no source and target language.")
         source, target = langs
-    return foreign(
+    return foreign_checkpoint(
         "g-transformer",
         path,
         vars(args),
@@ -262,7 +264,7 @@ def read_fairseq(path: Path) -> ForeignCheckpoint:
         raise GtransError(f"{path}: the model is '{name}', neither mBART nor a `transformer`.")
     source = options.get("source_lang") or task.get("source_lang")
     target = options.get("target_lang") or task.get("target_lang")
-    return foreign(
+    return foreign_checkpoint(
         "fairseq",
         path,
         flat_options(options),
@@ -273,7 +275,7 @@ def read_fairseq(path: Path) -> ForeignCheckpoint:
         special_tokens=special_tokens,
         fingerprint=ModelFingerprint.of_checkpoint(checkpoint, path),
         without_mask=is_stock,
-        tokens=_beside(path, source, target) if is_stock else None,
+        tokens=_tokens_beside(path, source, target) if is_stock else None,
     )
 
 
@@ -287,7 +289,7 @@ def flat_options(options: Mapping[str, Any]) -> dict[str, Any]:
     return flat
 
 
-def _beside(path: Path, *languages: str | None) -> Tokens | None:
+def _tokens_beside(path: Path, *languages: str | None) -> Tokens | None:
     """Return Moses, fastBPE and the dictionaries in the folder of a Transformer, if any.
 
     The codes of fastBPE have a third column with counts, and merges as in subword-nmt's 0.2.

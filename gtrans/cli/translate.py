@@ -199,7 +199,7 @@ def run(args: argparse.Namespace) -> None:
                 outcome.was_finished(translation)
             else:
                 unfinished.append(translation)
-    outcome.say_finished(len(unfinished))
+    outcome.report_finished(len(unfinished))
 
     # The batches, and the output of each text as soon as its last batch is decoded
     for translation in decode(translator, options, unfinished, outcome.failed):

@@ -12,7 +12,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gtrans.checkpoints.fingerprint import ModelFingerprint, check_same_fingerprint, say_unknown
+from gtrans.checkpoints.fingerprint import (
+    ModelFingerprint,
+    check_same_fingerprint,
+    report_missing_fingerprint,
+)
 from gtrans.checkpoints.reading import options_of, read_checkpoint, write_checkpoint
 from gtrans.errors import GtransError
 from gtrans.files import check_output, check_replaceable, digest
@@ -120,12 +124,12 @@ class Checkpoint:
         A line says that the moving average (EMA) goes, which would not fit new parameters.
         """
         self.state["last_optimizer_state"] = None
-        self.say_ema()
+        self.report_ema()
         extra = self.state.get("extra_state") or {}
         for name in ("run_state", "val_loss", "best", "ema"):
             extra.pop(name, None)
 
-    def say_ema(self) -> None:
+    def report_ema(self) -> None:
         """Print that fairseq's moving average of the parameters is left out, if there is one."""
         if "ema" in (self.state.get("extra_state") or {}):
             print_message(f"{self.path}: its moving average of parameters (EMA) is left out")
@@ -209,7 +213,7 @@ def average_checkpoints(paths: Sequence[Path], target: Path, force: bool = False
         check_same_fingerprint(paths[: len(fingerprints)], fingerprints)
         sum_of_models.add(last)
         if path != paths[-1]:
-            last.say_ema()
+            last.report_ema()
     means = sum_of_models.means(last, len(paths))
     last.forget_training()
     del last.state["last_optimizer_state"]
@@ -218,7 +222,7 @@ def average_checkpoints(paths: Sequence[Path], target: Path, force: bool = False
     last.write(target)
     for path, fingerprint in zip(paths, fingerprints, strict=True):
         if fingerprint is None:
-            say_unknown(path)
+            report_missing_fingerprint(path)
     return len(means)
 
 

@@ -117,7 +117,9 @@ def convert(
     _refuse_missing_parts(foreign.options, path)
     languages = source_lang or foreign.source_lang, target_lang or foreign.target_lang
     with ExitStack() as stack:
-        folder = stack.enter_context(_own_data(foreign, *languages)) if data is None else str(data)
+        folder = str(data)
+        if data is None:
+            folder = stack.enter_context(_temporary_data_folder(foreign, *languages))
         root, task = _task(foreign, os.path.abspath(folder), *languages)
         if foreign.add_mask(len(task.source_dictionary), len(task.target_dictionary)):
             print_message(f"{path}: it has no {MASK}; its new row is the mean of all")
@@ -144,7 +146,7 @@ def convert(
     renamed = len(foreign.original) - kept - len(foreign.ignored)
     report = [f"{name} {value}" for name, value in card.items()]
     report.append(f"{checkpoint.parameters:,} parameters")
-    report += _described(model_cfg, len(task.source_dictionary), len(task.target_dictionary))
+    report += _description(model_cfg, len(task.source_dictionary), len(task.target_dictionary))
     report.append(f"tensors: {kept} kept, {renamed} renamed, {len(foreign.ignored)} ignored")
     report += [f"  ignored: {name}" for name in foreign.ignored]
     return report
@@ -181,7 +183,7 @@ def _task(
     return root, task
 
 
-def _own_data(
+def _temporary_data_folder(
     foreign: ForeignCheckpoint, source: str | None, target: str | None
 ) -> tempfile.TemporaryDirectory[str]:
     """Return a temporary data folder with subwords and dictionaries of a published model."""
@@ -207,7 +209,7 @@ def _own_data(
     return ModelFingerprint((source, target), sides[0], sides[1], preparation, {}).data_folder()
 
 
-def _described(model: GTransformerConfig, source: int, target: int) -> list[str]:
+def _description(model: GTransformerConfig, source: int, target: int) -> list[str]:
     """Describe the model; ``source`` and ``target``: sizes of the vocabularies."""
     norms = []
     for is_pre in (model.encoder_normalize_before, model.decoder_normalize_before):

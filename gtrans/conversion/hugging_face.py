@@ -34,7 +34,7 @@ from gtrans.checkpoints.sources import (
     TABLES,
     ForeignCheckpoint,
     Tokens,
-    foreign,
+    foreign_checkpoint,
 )
 from gtrans.data.vocabulary import MASK, split_languages
 from gtrans.errors import GtransError
@@ -124,7 +124,7 @@ def read_hugging_face(folder: Path) -> ForeignCheckpoint:
     learned = "huggingface" if kind == "mbart" else "sinusoidal"
     # Tied tables are one, which may have any of their names.
     is_tied = all(config.get(name, True) for name in _TYING)
-    model = foreign(learned, folder, options, tensors, is_tied)
+    model = foreign_checkpoint(learned, folder, options, tensors, is_tied)
     for side in ("encoder", "decoder"):
         _check_layers(model, config, side)
     bias = model.state.pop(BIAS, None)
@@ -234,7 +234,7 @@ def _as_marian(model: ForeignCheckpoint, folder: Path, config: Mapping[str, Any]
             f"{folder}: it has language tokens and a vocabulary for each side, which gtrans does "
             "not support; take a model with one vocabulary, or for one language."
         )
-    _arrange(model, sides)
+    _reorder_tables(model, sides)
     model.langs = list(sides[0].languages)
     model.special_tokens = "marian" if model.langs else "end"
     if not model.langs:
@@ -242,7 +242,7 @@ def _as_marian(model: ForeignCheckpoint, folder: Path, config: Mapping[str, Any]
         model.source_lang = info.get("source_lang")
         model.target_lang = info.get("target_lang")
         _check_exchanged(paths, model.source_lang, model.target_lang)
-    _carry(model, MarianPipeline, sides, paths, sides)
+    _store_pipeline(model, MarianPipeline, sides, paths, sides)
 
 
 def _marian_side(vocabulary: Mapping[str, Any], rows: int, start: int) -> _Side:
@@ -301,9 +301,9 @@ def _with_sentencepiece(
         words[f"{_NO_WORD}{row}"] = row
     side = _Side(words, language_rows, mask=free[0] if free else None)
     model.without_mask = not free
-    _arrange(model, [side, side])
+    _reorder_tables(model, [side, side])
     model.langs = list(language_rows)
-    _carry(model, SentencePiecePipeline, [side, side], [path], [side])
+    _store_pipeline(model, SentencePiecePipeline, [side, side], [path], [side])
 
 
 def _check_rows(numbers: Mapping[str, int]) -> None:
@@ -392,7 +392,7 @@ def _is_of(path: Path, words: Set[str], others: Set[str]) -> bool:
     return found >= _FEWEST and found > 3 * len(frequent & others)
 
 
-def _carry(
+def _store_pipeline(
     model: ForeignCheckpoint,
     pipeline: type[MarianPipeline | SentencePiecePipeline],
     sides: Sequence[_Side],
@@ -409,7 +409,7 @@ def _carry(
     model.tokens = Tokens(words, {"subwords": pipeline.name}, files)
 
 
-def _arrange(model: ForeignCheckpoint, sides: Sequence[_Side]) -> None:
+def _reorder_tables(model: ForeignCheckpoint, sides: Sequence[_Side]) -> None:
     """Put the rows of all tables in the order of the vocabulary; shared tables stay shared.
 
     Rows that a model lacks are zero, with a bias that keeps them from being written.

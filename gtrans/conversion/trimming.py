@@ -25,7 +25,7 @@ from gtrans.checkpoints.fingerprint import (
     STATE,
     ModelFingerprint,
     published,
-    say_unknown,
+    report_missing_fingerprint,
 )
 from gtrans.checkpoints.sources import BIAS, ENCODER_TABLE, TABLES
 from gtrans.conversion.checkpoint import Checkpoint
@@ -122,7 +122,7 @@ def trim(
             write_subwords(subwords, out / name)
         copy_file(data / SentencePiecePipeline.files[0], out / SENTENCEPIECE_FILE)
     if loaded.fingerprint is None:
-        say_unknown(checkpoint)
+        report_missing_fingerprint(checkpoint)
     return Trimmed(
         subwords=(len(dictionaries[1]), len(kept[1])),
         parameters=(before, loaded.parameters),

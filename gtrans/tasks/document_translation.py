@@ -20,9 +20,9 @@ from gtrans.checkpoints.fingerprint import (
     PUBLISHED,
     STATE,
     ModelFingerprint,
+    check_same_data,
     published,
-    same_data,
-    say_unknown,
+    report_missing_fingerprint,
     unit_differences,
 )
 from gtrans.criterions.chunked_cross_entropy import ChunkedCrossEntropy
@@ -124,7 +124,7 @@ class DocumentTranslationTask(FairseqTask):
         languages = languages_of(cfg, folder)
         with open_dict(cfg):
             cfg.source_lang, cfg.target_lang = languages
-        same_data(folder, others, languages)
+        check_same_data(folder, others, languages)
         task = cls(cfg, *(read_dictionary(folder, lang) for lang in languages))
         if root is not None and not trains(root):
             task._lines = lines_of(root)
@@ -239,7 +239,7 @@ class DocumentTranslationTask(FairseqTask):
             return
         recorded = ModelFingerprint.of_state(state, "the checkpoint")
         if recorded is None:
-            say_unknown("the checkpoint")
+            report_missing_fingerprint("the checkpoint")
             return
         self._first = self._first or recorded
         differences = recorded.differences(self.fingerprint)

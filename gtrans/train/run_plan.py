@@ -12,7 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from fairseq.distributed import utils as distributed_utils
 
-from gtrans.checkpoints.fingerprint import STATE, ModelFingerprint, say_unknown
+from gtrans.checkpoints.fingerprint import STATE, ModelFingerprint, report_missing_fingerprint
 from gtrans.checkpoints.reading import read_checkpoint
 from gtrans.data.vocabulary import Vocabulary
 from gtrans.errors import GtransError
@@ -162,7 +162,7 @@ def _plan(root: Any, task: Any, model: Any) -> RunPlan:
     now = _provenance(root, task, model, recorded)
     if newest is not None:
         if recorded is None:
-            say_unknown(newest)
+            report_missing_fingerprint(newest)
         earlier = run_of_checkpoint(state, newest, getattr(model, "presets", {}))
         return _plan_to_go_on(root, newest, state, earlier, now)
     _check_start(root, task, folder, now, restart)
@@ -288,7 +288,7 @@ def _check_same_model(fingerprint: ModelFingerprint, flag: str, path: str) -> No
     check_values(state["model"], f"{flag} {path}")
     recorded = ModelFingerprint.of_checkpoint(state, path)
     if recorded is None:
-        say_unknown(f"{flag} {path}")
+        report_missing_fingerprint(f"{flag} {path}")
         return
     differences = recorded.differences(fingerprint)
     if differences:

@@ -751,7 +751,7 @@ class Outcome:
         """Count a text that an earlier run translated."""
         self._finished.append(translation)
 
-    def say_finished(self, others: int) -> None:
+    def report_finished(self, others: int) -> None:
         """Say which texts an earlier run translated; ``others``: number of the other texts."""
         if self._finished and self._output_dir is None:
             path = self._finished[0].output.path

@@ -11,7 +11,7 @@ from fairseq.models.transformer import TransformerModel, base_architecture
 from support.untrained import dictionary, pair, sizes, untrained
 from torch import nn
 
-from gtrans.checkpoints.sources import RENAMES, renamed
+from gtrans.checkpoints.sources import RENAMES, rename_parameters
 from gtrans.errors import GtransError
 from gtrans.modules.embedding import SinusoidalPositions
 
@@ -64,7 +64,9 @@ def test_fairseqs_model_has_the_same_tensors_and_logits(kind: str) -> None:
         if parameter.dim() == 1:
             nn.init.normal_(parameter, 1.0, 0.5)
     ours = untrained(task, **shared, doc_mode="full", learned_positions=True, max_positions=12)
-    ours.load_state_dict(renamed(theirs.state_dict(), RENAMES["g-transformer"])[0], strict=True)
+    ours.load_state_dict(
+        rename_parameters(theirs.state_dict(), RENAMES["g-transformer"])[0], strict=True
+    )
     ours.eval()
     assert ours.max_positions() == (12, 12)
 

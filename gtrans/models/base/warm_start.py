@@ -13,9 +13,9 @@ import torch
 from fairseq.data import Dictionary
 from torch import Tensor, nn
 
-from gtrans.checkpoints.fingerprint import ModelFingerprint, published, say_unknown
+from gtrans.checkpoints.fingerprint import ModelFingerprint, published, report_missing_fingerprint
 from gtrans.checkpoints.reading import options_of, read_checkpoint
-from gtrans.checkpoints.sources import RENAMES, flat_options, renamed
+from gtrans.checkpoints.sources import RENAMES, flat_options, rename_parameters
 from gtrans.data.binarised import load_dictionary
 from gtrans.data.frame import pretrained_special_tokens
 from gtrans.data.vocabulary import MASK, language_token, split_languages
@@ -148,7 +148,7 @@ def warm_start(
     checkpoint = read_checkpoint(path)
     _check_special_tokens(checkpoint, path, special_tokens)
     original = checkpoint["model"]
-    state, _ = renamed(original, RENAMES["g-transformer"])
+    state, _ = rename_parameters(original, RENAMES["g-transformer"])
     own = model.state_dict()
     if not set(state) & set(own):
         raise GtransError(
@@ -205,7 +205,7 @@ def warm_start(
     model.load_state_dict({**own, **result})
     report.note_pretrained(model)
     if fingerprint is None:
-        say_unknown(f"--init-from {path}")
+        report_missing_fingerprint(f"--init-from {path}")
     for line in report.lines(path):
         logger.info(line)
     return report
