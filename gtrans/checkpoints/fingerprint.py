@@ -75,11 +75,7 @@ class ModelFingerprint:
     def of_checkpoint(
         cls, checkpoint: Mapping[str, Any], path: str | Path
     ) -> ModelFingerprint | None:
-        """Return the fingerprint that a checkpoint stores; None if it stores none.
-
-        Raises:
-            GtransError: it is damaged, or its vocabularies do not fit the embeddings.
-        """
+        """Return the fingerprint that a checkpoint stores, or None; it must fit the embeddings."""
         fingerprint = cls.of_state(checkpoint.get("task_state"), path)
         if fingerprint is None:
             return None
@@ -94,11 +90,7 @@ class ModelFingerprint:
 
     @classmethod
     def of_state(cls, task_state: object, path: str | Path) -> ModelFingerprint | None:
-        """Return the fingerprint in the state of a task, or None; ``path`` is for messages.
-
-        Raises:
-            GtransError: it is damaged.
-        """
+        """Return the fingerprint in the state of a task, or None; ``path`` is for messages."""
         state = task_state.get(STATE) if isinstance(task_state, dict) else None
         if state is None:
             return None

@@ -73,10 +73,7 @@ class UnreadableCheckpoint(GtransError):
 def read_checkpoint(path: str | Path, in_memory: bool = True) -> dict[str, Any]:
     """Return the dictionary in a checkpoint file, on the CPU.
 
-    Args:
-        path: the file.
-        in_memory: False: a tensor is read when it is used, the file must not change meanwhile, and
-            parameters are not checked to be finite.
+    ``in_memory=False``: tensors are read when they are used and not checked to be finite.
 
     Raises:
         UnreadableCheckpoint: the file is no checkpoint, or not a whole one.
@@ -129,7 +126,6 @@ def load_tensors(path: Path, in_memory: bool = True) -> Any:
 
 
 def _is_utf8(path: Path) -> bool:
-    """Return whether the name of a file is UTF-8, as torch's mapping into memory needs."""
     try:
         str(path).encode()
     except UnicodeEncodeError:

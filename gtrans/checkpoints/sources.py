@@ -86,7 +86,7 @@ class Tokens:
     Attributes:
         words: the subwords of both sides, in the order of their rows behind the special tokens.
         state: entries of ``prepare.json``.
-        files: contents of the files of its pipeline, by their names in a data folder.
+        files: contents of the files of its pipeline, by name.
     """
 
     words: tuple[list[str], list[str]]
@@ -133,12 +133,7 @@ class ForeignCheckpoint:
         """Give embeddings that lack the mask, the last entry of both sides, a row for it.
 
         The row is the mean of all rows, so that the logit of the mask is the mean of all logits.
-
-        Args:
-            source, target: number of vocabulary entries.
-
-        Returns:
-            whether the mask was missing.
+        Returns whether the mask was missing.
         """
         if not self.without_mask:
             return False
@@ -188,9 +183,6 @@ def foreign_checkpoint(
         tensors: its parameters, under their names there.
         is_tied: whether a missing table is the same as the others.
         more: further attributes of :class:`ForeignCheckpoint`.
-
-    Raises:
-        GtransError: a table is missing.
     """
     state, ignored = rename_parameters(tensors, RENAMES[renames])
     shared = state.pop(_SHARED, None)
@@ -207,11 +199,7 @@ def foreign_checkpoint(
 
 
 def read_g_transformer(path: Path) -> ForeignCheckpoint:
-    """Read a checkpoint of the authors' G-Transformer.
-
-    Raises:
-        GtransError: it is unreadable, of another program, or does not name its languages.
-    """
+    """Read a checkpoint of the authors' G-Transformer."""
     checkpoint = read_checkpoint(path)
     args, tensors = checkpoint.get("args"), checkpoint["model"]
     if not isinstance(args, Namespace):
@@ -240,11 +228,7 @@ def read_g_transformer(path: Path) -> ForeignCheckpoint:
 
 
 def read_fairseq(path: Path) -> ForeignCheckpoint:
-    """Read an mBART or Transformer of fairseq.
-
-    Raises:
-        GtransError: it is missing, a folder, unreadable, has no options, or is of another kind.
-    """
+    """Read an mBART or Transformer of fairseq."""
     if path.is_dir():
         raise GtransError(
             f"{path} is a folder; give the checkpoint in it, such as model.pt, or say "

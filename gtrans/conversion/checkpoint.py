@@ -142,13 +142,7 @@ class Checkpoint:
 def last_checkpoints(folder: Path, count: int, names: re.Pattern[str]) -> list[Path]:
     """Return the last ``count`` checkpoints in a folder, oldest first.
 
-    Args:
-        folder: where ``fairseq-train`` saved them.
-        count: number of checkpoints.
-        names: :data:`BY_EPOCH` or :data:`BY_UPDATE`.
-
-    Raises:
-        GtransError: there are fewer.
+    ``names``: :data:`BY_EPOCH` or :data:`BY_UPDATE`.
     """
     if not folder.is_dir():
         raise GtransError(f"{folder}: there is no such folder.")
@@ -175,21 +169,13 @@ def is_average(path: Path) -> bool:
 
 
 def average_checkpoints(paths: Sequence[Path], target: Path, force: bool = False) -> int:
-    """Write a checkpoint with the means of all parameters, as a whole or not at all.
+    """Write a checkpoint with the means of all parameters, and return their number.
 
     Everything else is copied from the last checkpoint, except the state of the optimizer.
 
-    Args:
-        paths: checkpoints of one model, in order; each is read once.
-        target: the file to write.
-        force: replace ``target`` even if it is no average.
-
-    Returns:
-        the number of tensors.
-
     Raises:
         GtransError: checkpoints that are unreadable, equal, or of different models or trainings; a
-            target that cannot be written, is one of ``paths`` or another file.
+            target that cannot be written, or is another file and there is no ``force``.
     """
     check_output("--output", target, paths)
     trained = _OF_TRAINING.fullmatch(target.name)

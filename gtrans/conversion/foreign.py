@@ -102,10 +102,6 @@ def convert(
 
     Returns:
         the lines of a report.
-
-    Raises:
-        GtransError: the checkpoint is unreadable, of another program, has parts that gtrans lacks,
-            or the dictionaries have another size; ``target`` cannot be written.
     """
     inputs = list(path.iterdir()) if path.is_dir() else [path]
     if data is not None:
@@ -235,7 +231,6 @@ def _description(model: GTransformerConfig, source: int, target: int) -> list[st
 
 
 def _check_vocabulary(foreign: ForeignCheckpoint, task: DocumentTranslationTask) -> None:
-    """Reject dictionaries that do not fit the tables or the fingerprint of the checkpoint."""
     path, state = foreign.path, foreign.state
     sides = (
         (ENCODER_TABLE, task.source_dictionary, task.cfg.source_lang),
@@ -305,11 +300,8 @@ def _model_options(
 ) -> GTransformerConfig:
     """Return options of the model that fits a checkpoint.
 
-    Args:
-        state: its tensors, under their names in this project.
-        options: its options.
-        joint: both sides share one dictionary.
-        named_mode: the doc_mode to which the names of its tensors point.
+    ``joint``: both sides share one dictionary; ``named_mode``: the doc_mode to which the names of
+    tensors point.
     """
 
     options = {name: value for name, value in options.items() if value is not None}
@@ -362,7 +354,6 @@ def _model_options(
 
 
 def _count(state: Mapping[str, Tensor], side: str, part: str) -> int:
-    """Return the number of layers of a side that have a part."""
     pattern = re.compile(rf"{side}\.layers\.\d+\.{re.escape(part)}\.weight")
     return sum(pattern.fullmatch(name) is not None for name in state)
 

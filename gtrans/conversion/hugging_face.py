@@ -85,10 +85,7 @@ M2M100 = (
 class _Side(NamedTuple):
     """The vocabulary of one side, with the row of each entry in the published tables.
 
-    Attributes:
-        words: the four special tokens, then the subwords; None: an entry without a row.
-        languages: names of the languages that have a token.
-        mask: the row of the mask.
+    ``words`` begins with the four special tokens; None: an entry without a row.
     """
 
     words: dict[str, int | None]
@@ -102,11 +99,7 @@ class _Side(NamedTuple):
 
 
 def read_hugging_face(folder: Path) -> ForeignCheckpoint:
-    """Read a model of Hugging Face in a folder.
-
-    Raises:
-        GtransError: the folder or a file is missing, or the model is of another kind.
-    """
+    """Read a model of Hugging Face in a folder."""
     path = folder / "config.json"
     if not path.is_file():
         _refuse_without_config(folder)
@@ -173,7 +166,6 @@ def _check_layers(model: ForeignCheckpoint, config: Mapping[str, Any], side: str
 
 
 def _refuse_without_config(folder: Path) -> NoReturn:
-    """Raise GtransError that says what the folder is, and the way to a whole model."""
     if folder.is_file():
         raise GtransError(f"{folder} is a file; give the folder with config.json and the weights.")
     adapter = folder / "adapter_config.json"
@@ -353,7 +345,6 @@ def _check_subwords(paths: Sequence[Path], sides: Sequence[_Side]) -> None:
 
 
 def _check_known(side: _Side, known: set[str], folder: Path, names: str) -> None:
-    """Raise GtransError if models of subwords with ``names`` lack many subwords of a side."""
     words = [word for word in side.subwords if not word.startswith(_NO_WORD)]
     missing = sum(word not in known for word in words)
     if missing > (1 - _LEAST_SHARE) * len(words):
@@ -364,7 +355,6 @@ def _check_known(side: _Side, known: set[str], folder: Path, names: str) -> None
 
 
 def _check_exchanged(paths: Sequence[Path], source: str | None, target: str | None) -> None:
-    """Raise GtransError if each model of subwords has words of the other's language."""
     if source is None or target is None:
         return
     source_words, target_words = function_words(source), function_words(target)
@@ -399,7 +389,6 @@ def _store_pipeline(
     paths: Sequence[Path],
     dictionaries: Sequence[_Side],
 ) -> None:
-    """Store the files of the pipeline: models of subwords, then dictionaries."""
     _check_subwords(paths, dictionaries)
     contents = [path.read_bytes() for path in paths]
     for side in dictionaries:
@@ -478,7 +467,6 @@ def _added_tokens(info: Mapping[str, Any]) -> list[str]:
 
 
 def _entries(folder: Path, name: str) -> dict[str, Any]:
-    """Return the object in a file of JSON; empty if there is no file."""
     return read_json(folder / name) if (folder / name).is_file() else {}
 
 

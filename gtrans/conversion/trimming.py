@@ -73,10 +73,6 @@ def trim(
         out: folder to write.
         splits: the splits of ``data`` whose subwords are kept.
         force: replace files in ``out`` that this command did not write.
-
-    Raises:
-        GtransError: ``out`` cannot be written or is the folder of the data or of the checkpoint, a
-            file is missing or would be replaced, or the model has another vocabulary than the data.
     """
     check_output_folder("--out", out, [data, checkpoint.parent])
     state = read_state(data)
@@ -146,12 +142,8 @@ def _trim_tables(
 ) -> None:
     """Keep some rows of all embeddings, in place; shared tables stay shared.
 
-    Args:
-        loaded: the checkpoint.
-        data: the prepared corpus, for messages.
-        sizes: for each side, the number of entries in its dictionary.
-        kept: for each side, the rows of its dictionary to keep.
-        langs: number of languages, whose tokens follow the dictionary and are kept.
+    ``sizes``, ``kept``: for each side, the entries in its dictionary and the rows to keep. The
+    tokens of ``langs`` languages follow the dictionary and are kept.
     """
     trimmed: dict[int, Tensor] = {}
     for name in (*TABLES, BIAS):
@@ -206,7 +198,6 @@ def _fingerprint(
 
 
 def _prepared(prepared: Preparation | None, sides: Sequence[Vocabulary]) -> Preparation | None:
-    """Return the preparation with other vocabularies."""
     if prepared is None:
         return None
     lines = ["".join(side.dictionary_lines()).encode() for side in sides]
@@ -226,7 +217,6 @@ def _prepared(prepared: Preparation | None, sides: Sequence[Vocabulary]) -> Prep
 def _used(
     data: Path, pair: tuple[str, str], lang: str, splits: Sequence[str], dictionary: Dictionary
 ) -> set[int]:
-    """Return the ids that occur in one language of the binarised ``splits``."""
     counts = np.zeros(len(dictionary), np.int64)
     for split in splits:
         path = data / f"{split}.{'-'.join(pair)}.{lang}"

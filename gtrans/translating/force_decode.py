@@ -43,7 +43,7 @@ class ScoredRow:
     Attributes:
         source: a key that is the same for rows with the same source.
         first: the first sentence to score, counted in the target of the row.
-        scores: token scores of each sentence from ``first`` on; empty until they are known.
+        scores: token scores of each sentence from ``first`` on.
     """
 
     source: Hashable
@@ -60,11 +60,7 @@ class ScoredRow:
 def score_documents(
     models: Sequence[Any], task: Any, documents: Sequence[EncodedDocument], **options: Any
 ) -> list[list[float]]:
-    """Return the log-probability of every target sentence, given its source and earlier targets.
-
-    It is the sum over the words of the sentence and its end token, in nats. Arguments as in
-    :func:`score_tokens`.
-    """
+    """Return the log-probability of every target sentence: the sum of :func:`score_tokens`."""
     scores = []
     for sentences in score_tokens(models, task, documents, **options):
         scores.append([float(tokens[:, 0].sum()) for tokens in sentences])
@@ -103,10 +99,6 @@ def score_tokens(
     Returns:
         for each sentence ``(tokens, 1)`` natural logarithms in double precision; with ``rivals``
         ``(tokens, 3)``: also the logarithm and the id of the rival.
-
-    Raises:
-        GtransError: a sentence holds a literal special token.
-        ValueError: the two sides of a document have different numbers of sentences.
     """
     starts = first or [0] * len(documents)
     pool = RowPool(task, whole) if rows is None else rows.emptied()
@@ -244,8 +236,8 @@ class RowPool:
 def _batches(rows: list[ScoredRow], max_tokens: int) -> Iterator[list[ScoredRow]]:
     """Yield batches of rows of similar length, each at most ``max_tokens`` with padding.
 
-    The longest rows come first, so that memory runs out at once or never. Rows of one source stay
-    together if they fit into a batch, and are sorted, so that neighbours have long common prefixes.
+    The longest rows come first, so that memory runs out at once or never. Rows of one source are
+    neighbours, sorted so that they have long common prefixes.
     """
     by_source: dict[Hashable, list[ScoredRow]] = {}
     for row in rows:
@@ -276,7 +268,6 @@ def _target_input(row: ScoredRow) -> list[int]:
 
 
 def _group_size(group: Sequence[ScoredRow]) -> tuple[int, int]:
-    """Return the tokens of the longest row, and of the source."""
     return max(row.size for row in group), group[0].example["source"].numel()
 
 
@@ -284,7 +275,6 @@ def _group_size(group: Sequence[ScoredRow]) -> tuple[int, int]:
 def _score(
     models: Sequence[Any], pool: RowPool, batch: Sequence[ScoredRow], rivals: bool
 ) -> list[list[Tensor]]:
-    """Return for each row the token scores of its sentences from ``first`` on."""
     frame = pool.examples.frame
     device = next(models[0].parameters()).device
     sample = pool.examples.collate([row.example for row in batch])
@@ -339,12 +329,7 @@ def _scores_of_words(
 ) -> Tensor:
     """Return ``(words, 1 or 3)`` scores, with the logits of a part of the states in memory.
 
-    Args:
-        models: an ensemble.
-        states: for each model the states that predict words.
-        state_of_word: ``(words,)`` the number of the state that predicts each word.
-        words: ``(words,)`` ids.
-        rivals: see :func:`score_tokens`.
+    ``state_of_word``: ``(words,)`` the number of the state that predicts each of ``words``.
     """
     tokens = states[0].features.size(1)
     rows = rows_of(states[0].projection.size(0), cuda=words.is_cuda)
@@ -480,10 +465,7 @@ class ScoredCorpus:
 def token_scores(
     models: Sequence[Any], task: Any, text: ScoredCorpus, max_tokens: int, rivals: bool = False
 ) -> list[list[Tensor]]:
-    """Return the token scores of every sentence of every document, given its context.
-
-    Arguments and scores as in :func:`score_tokens`.
-    """
+    """Return the token scores of all sentences in their context, as :func:`score_tokens`."""
     documents = []
     first = []
     plain = []
@@ -521,10 +503,7 @@ def token_scores_without_context(
 def token_scores_in_shuffled_context(
     models: Sequence[Any], task: Any, text: ScoredCorpus, max_tokens: int
 ) -> list[list[Tensor]]:
-    """Return the scores of :func:`token_scores` with the sentences of all documents shuffled.
-
-    Documents keep their lengths; scores are in the order of ``text``.
-    """
+    """Return the scores of :func:`token_scores` with the sentences of all documents shuffled."""
     lengths = [len(document) for document in text.source.documents]
     order = shuffled_order(sum(lengths))
     shuffled = _rearranged(text, order, lengths, text.context)
@@ -535,7 +514,6 @@ def token_scores_in_shuffled_context(
 def _rearranged(
     text: ScoredCorpus, order: Iterable[int], lengths: Sequence[int], context: int | None
 ) -> ScoredCorpus:
-    """Put the sentences of a text into another order, in documents of these lengths."""
     sides = []
     for side in (text.source, text.target):
         sentences = flat(side.documents)
@@ -584,12 +562,8 @@ def score_items(
 ) -> list[list[float]]:
     """Return for each item the log-probabilities of its candidates, the correct one first.
 
-    The sum begins at the first sentence in which the candidates of an item differ.
-
-    Args:
-        pipelines: of source and target.
-        items: items in plain text (:meth:`Item.as_text`).
-        models, task, options: see :func:`score_tokens`.
+    The sum begins at the first sentence in which the candidates differ. ``items`` are plain text;
+    ``models``, ``task`` and ``options`` are arguments of :func:`score_tokens`.
     """
     # The same context sentences occur in many candidates, and tokenising is slow.
     encode_source, encode_target = cache(pipelines[0].encode), cache(pipelines[1].encode)
@@ -613,12 +587,7 @@ def with_cue_places(
     """Return the items grouped by the place of their cue, where documents are cut into chunks.
 
     Items with a known distance of the cue get the group ``cue``: in the chunk of the last sentence,
-    in its context, or before it; and ``cue at distance``.
-
-    Args:
-        task, whole: see :func:`score_tokens`.
-        encoder: the pipeline of the source.
-        items, plain: the same items, in tokens and in plain text.
+    in its context, or before it; and ``cue at distance``. ``plain``: the same items as text.
     """
     unit = task.examples.unit
     if unit.name not in ("document", "stream") or not (unit.has_chunks or not whole):

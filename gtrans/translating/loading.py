@@ -59,8 +59,6 @@ def load_models(
 ) -> tuple[list[Any], Any]:
     """Return models in evaluation mode on their device, and their task.
 
-    No code in a checkpoint is run.
-
     Args:
         paths: checkpoints; several are an ensemble.
         data: the data folder that they were trained with; None: the vocabularies and the
@@ -70,12 +68,8 @@ def load_models(
         fp16, bf16: half precision, bfloat16.
         int8: 8-bit weights, on a CPU.
 
-    Returns:
-        the models and their :class:`gtrans.tasks.document_translation.DocumentTranslationTask`.
-
     Raises:
-        GtransError: no such checkpoint, an unsafe one or one of another task, a data folder
-            that it was not made with, or checkpoints that cannot be an ensemble.
+        GtransError: a checkpoint is missing, unsafe, or of another task, data folder or model.
     """
     refuse_folders(paths)
     device = decoding_device(cpu, fp16)
@@ -127,7 +121,6 @@ def load_models(
 
 @contextmanager
 def _misfits(path: str, overrides: Mapping[str, Any] | None) -> Iterator[None]:
-    """Turn an error in building and filling a model into one line."""
     try:
         with reading(path, "the model that its options describe"):
             yield
@@ -152,8 +145,6 @@ def _task_of(
 
 def set_chunks(task: Any, max_doc_tokens: int | None, overlap: int) -> None:
     """Let a task that is loaded with a checkpoint cut documents otherwise than in training.
-
-    Of a model that cuts none, a line says so.
 
     Args:
         task: a document translation task.
@@ -209,10 +200,6 @@ def check_described(state: Mapping[str, Any], path: str | Path) -> None:
     """Reject a checkpoint without options, and one of this task with unknown model or options.
 
     The plugin must be imported (:func:`import_plugin`).
-
-    Args:
-        state: contents from :func:`gtrans.checkpoints.reading.read_checkpoint`.
-        path: the file, for messages.
     """
     if state.get("args") is None and not state.get("cfg"):
         raise GtransError(f"{path}: it does not say which model it holds (no cfg, no args).")
@@ -252,7 +239,6 @@ def check_overrides(path: str, overrides: Mapping[str, Any]) -> None:
 
 
 def _check(state: Mapping[str, Any], path: str, folder: str | None) -> None:
-    """Reject a checkpoint of another task, and a data folder of other languages."""
     check_described(state, path)
     task = options_of(state, "task")
     if task.get("_name") != TASK:

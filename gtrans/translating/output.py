@@ -102,13 +102,12 @@ class TranslationRecord:
     """The provenance of a translation, and its digest.
 
     Attributes:
-        provenance: digests of ``checkpoints``, ``input`` and ``preparation`` (empty if there is
-            none), all options that matter, and the version.
+        provenance: digests of ``checkpoints``, ``input`` and ``preparation``, the options that
+            matter, and the version.
         names: the paths of these files, as they were given.
         sentences: number of translated sentences.
         output_digest: digest of the written file.
-        replaced_digest: digest of the file before; it is still there if the writing was
-            interrupted.
+        replaced_digest: digest of the file before, which stays if the writing is interrupted.
     """
 
     provenance_digest: str
@@ -126,11 +125,7 @@ def beside(output: StrPath, suffix: str) -> Path:
 
 
 def read_record(output: StrPath) -> TranslationRecord | None:
-    """Return the record of a translation; None if there is none.
-
-    Raises:
-        GtransError: the file in its place is no record.
-    """
+    """Return the record of a translation, or None; raise GtransError if the file is no record."""
     path = beside(output, RECORD_SUFFIX)
     try:
         fields = read_object(path)
@@ -164,11 +159,7 @@ def write_record(output: StrPath, record: TranslationRecord) -> None:
 
 
 def refuse_foreign(output: StrPath, force: bool) -> None:
-    """Keep a file that gtrans did not write, or that somebody has changed since.
-
-    Raises:
-        GtransError: ``output`` is such a file, and ``force`` does not replace it.
-    """
+    """Raise GtransError for a file that gtrans did not write, or that was changed since."""
     path = Path(output)
     record = read_record(path)
     is_empty = not path.is_file() or path.stat().st_size == 0
@@ -196,8 +187,6 @@ class Output:
     """A file that is written when everything is translated, and the finished work until then.
 
     Attributes:
-        path: the file, or ``-``.
-        provenance: everything that the translation depends on.
         has_file: whether ``path`` is a file, beside which others can stand.
         batches: the translations of finished batches, by their numbers.
         parts: the hypotheses of finished parts of documents, of batches that are not finished.
@@ -220,11 +209,7 @@ class Output:
         return beside(self.path, f".{self.provenance_digest[:12]}.partial")
 
     def is_finished(self) -> bool:
-        """Return whether the file is this translation already, and is not forced anew.
-
-        Raises:
-            GtransError: another process is writing it.
-        """
+        """Return whether the file is this translation already, and is not forced anew."""
         if not self.has_file:
             return False
         with locked(self.path):
@@ -239,11 +224,7 @@ class Output:
 
     @contextmanager
     def opened(self) -> Iterator[None]:
-        """Lock the file, and read the batches and parts that earlier runs finished.
-
-        Raises:
-            GtransError: another process is writing it, or it cannot be written.
-        """
+        """Lock the file, and read the batches and parts that earlier runs finished."""
         if not self.has_file:
             yield
             return
@@ -285,11 +266,7 @@ class Output:
             self.batches[finished["batch"]] = finished["translations"]
 
     def keep_batch(self, number: int, translations: Any) -> None:
-        """Keep the translations of a batch, in types that JSON has.
-
-        Raises:
-            GtransError: they cannot be written; earlier ones are kept.
-        """
+        """Keep the translations of a batch, in types that JSON has."""
         self._keep({"batch": number, "translations": translations})
 
     def keep_part(self, key: PartKey, hypotheses: Any) -> None:
@@ -306,15 +283,12 @@ class Output:
             raise unwritable(self.partial, error) from None
 
     def write(self, contents: bytes, names: Mapping[str, Any], sentences: int) -> None:
-        """Write the complete translation, and the record of a file.
+        """Write the complete translation, compressed if its name ends in ``.gz``, and the record.
 
         Args:
-            contents: the translation; a name in ``.gz`` compresses it.
+            contents: the translation.
             names: the paths for the record.
             sentences: number of translated sentences.
-
-        Raises:
-            GtransError: it cannot be written.
         """
         path = Path(self.path)
         if path.suffix.lower() == _GZIP_SUFFIX:

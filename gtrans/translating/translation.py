@@ -85,7 +85,6 @@ class LinesOfText:
     """A text whose output has a line for each of its lines; see also ``DocumentFile``.
 
     Attributes:
-        path: the file, for messages.
         sentences: the sentences of each document.
         layout: the lines of the output, None in place of each translation.
         places: where each sentence of all documents stands, for messages.
@@ -170,7 +169,6 @@ class Translation:
         source: the text.
         documents: its sentences as tokens.
         output: its finished batches, and the file to write.
-        sentences: number of sentences.
     """
 
     def __init__(
@@ -183,12 +181,7 @@ class Translation:
     ) -> None:
         """Encode the sentences, and warn of those that models can hardly translate.
 
-        Args:
-            translator: encodes sentences, and cuts documents into rows and batches.
-            source: the text.
-            output: the file to write, or ``-``.
-            options: the options of the command.
-            contents: everything in the text that the output depends on.
+        ``contents``: everything in the text that the output depends on.
         """
         self.translator, self.source, self.options = translator, source, options
         self.documents = translator.encoded(source.sentences)
@@ -232,10 +225,7 @@ class Translation:
 
     @contextmanager
     def opened(self, progress: Any) -> Iterator[None]:
-        """Lock the output, cut the documents into batches, and take over finished ones.
-
-        ``progress`` counts translated sentences. Errors: see :meth:`Output.opened`.
-        """
+        """Lock the output, cut the documents into batches, and take over finished ones."""
         self._progress = progress
         with self.output.opened():
             self._rows_of_documents = self.translator.cut(self.documents)
@@ -301,11 +291,7 @@ class Translation:
         )
 
     def write(self) -> None:
-        """Write the translations of all documents, and the record.
-
-        Raises:
-            GtransError: the output cannot be written.
-        """
+        """Write the translations of all documents, and the record."""
         options = self.options
         names = {"checkpoints": options.paths, "data": options.data, "input": self.source.path}
         self.output.write(self._contents(options), names, self.sentences)
@@ -329,7 +315,6 @@ class Translation:
 
 
 def _alternatives_of(row: Sequence[Any]) -> Translations:
-    """Return the translations of a row from a partial output, where they are lists."""
     translations = []
     for alternatives in row:
         translations.append([Alternative(*alternative) for alternative in alternatives])
@@ -347,7 +332,7 @@ class BatchOfText(NamedTuple):
     rows: list[Example]
 
     def decode(self, translator: Translator) -> None:
-        """Decode the batch, and add the translations to the text."""
+        """Decode texts, here or in ``options.workers`` processes; yield each when it is decoded."""
         add_part = partial(self.translation.add_part, self.number)
         finished = Parts(self.translation.parts_of(self.number), add_part)
         translations = translator.decode_within_memory(self.rows, finished)
@@ -485,12 +470,7 @@ class TextToTranslate:
 
     @classmethod
     def open(cls, path: str, output: str, options: DecodingOptions) -> TextToTranslate:
-        """Read plain text, and find mistakes before models are loaded.
-
-        Raises:
-            GtransError: the file cannot be read; the output cannot be written, is one of the
-                inputs, or was written by somebody else.
-        """
+        """Read plain text, and find mistakes in names before models are loaded."""
         if output != STANDARD_STREAM:
             prepared = [] if options.data is None else prepared_files(options.data)
             source = "/dev/stdin" if path == STANDARD_STREAM else path
@@ -536,11 +516,7 @@ class FileToTranslate(NamedTuple):
     split_sentences: bool | None
 
     def read(self, translator: Translator, options: DecodingOptions) -> Translation:
-        """Encode the file, and make the folder of its translation.
-
-        Raises:
-            GtransError: the file cannot be read, or its output was written by somebody else.
-        """
+        """Encode the file, and make the folder of its translation."""
         refuse_foreign(self.target, options.force)
         cfg, selection = translator.task.cfg, with_direction(options.selection, translator)
         source_lang, target_lang = str(cfg.source_lang), str(cfg.target_lang)
@@ -561,11 +537,7 @@ def files_to_translate(
 ) -> list[FileToTranslate]:
     """Return the files of documents in ``sources``, files and folders.
 
-    Mistakes are found before models are loaded.
-
-    Raises:
-        GtransError: a file that is missing or of an unknown format, two files of one name, an
-            output that cannot be written or is an input.
+    Mistakes in names and options are found here, before models are loaded.
     """
     check_output_folder("--output-dir", output_dir, sources)
     suffix = ".jsonl" if options.nbest else ""
@@ -583,7 +555,6 @@ def files_to_translate(
 
 
 def _files_of(source: Path, output: Path, format: str | None) -> list[tuple[Path, str]]:
-    """Return a file, or the files in a folder, each with its format."""
     if not source.exists():
         raise GtransError(f"there is no file or folder '{source}'; check the path.")
     if not source.is_dir():
@@ -626,7 +597,6 @@ def _files_in(folder: Path, output: Path) -> Iterator[Path]:
 
 
 def _check_targets(files: Sequence[FileToTranslate], options: DecodingOptions) -> None:
-    """Reject two files with one output, and outputs that cannot be written or are inputs."""
     inputs: list[str | Path] = [*options.paths]
     inputs += [file.path for file in files]
     sources: dict[str, Path] = {}
@@ -650,10 +620,7 @@ def translate_stream(translator: Translator, options: DecodingOptions) -> None:
     """Translate the standard input to the standard output.
 
     A document is translated and written as soon as an empty line, ``<d>`` or the end of the input
-    closes it. The output has the lines of :class:`TextToTranslate`.
-
-    Raises:
-        GtransError: a line that is not UTF-8 or too long, or input of another format.
+    closes it.
     """
     has_boundaries = not options.nbest and not options.search.free
     for part in _parts_of_stream():
@@ -672,7 +639,6 @@ class StreamedDocument(NamedTuple):
 
 
 def _parts_of_stream() -> Iterator[StreamedDocument | str]:
-    """Yield the documents and the boundary lines of the standard input."""
     first: list[tuple[int, str]] = []  # all lines up to the end of the first document
     document = StreamedDocument(1, [], [])
     lines = iterate_raw_lines(STANDARD_STREAM, once=True)

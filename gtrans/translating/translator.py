@@ -60,13 +60,10 @@ class Translator:
     ``Translator.load("model.pt").translate(documents)`` is ``gtrans translate`` from Python.
 
     Attributes:
-        task: the :class:`gtrans.tasks.document_translation.DocumentTranslationTask` of the models.
         preparation: digest of the preparation, if there is one.
         free: documents are decoded as one sequence.
-        max_tokens: most source tokens of a batch.
         longest: most tokens of a sentence in training, and the option that limited them.
         checkpoints: digests of the checkpoints.
-        copies_symbols: symbols and emoji that a translation lacks are copied into it.
         warned: names of texts that models can hardly translate.
     """
 
@@ -98,13 +95,8 @@ class Translator:
     def load(cls, path: str | os.PathLike[str], **options: Any) -> Translator:
         """Load the model in a checkpoint.
 
-        Args:
-            path: the checkpoint.
-            options: fields of :class:`gtrans.search.options.DecodingOptions`,
-                such as ``cpu=True`` or ``search=SearchOptions(beam=1)``.
-
-        Raises:
-            GtransError: the checkpoint cannot be used.
+        ``options``: fields of :class:`gtrans.search.options.DecodingOptions`, such as ``cpu=True``
+        or ``search=SearchOptions(beam=1)``.
         """
         return cls.of(DecodingOptions(paths=(os.fspath(path),), **options))
 

@@ -20,7 +20,7 @@ _JOINER = "\u200d"
 def unknown_words(
     name: str, sentences: Iterable[str], lang: str, lacking: Callable[[str], Sequence[str]]
 ) -> str:
-    """Return a line with the number of unknown words of a text, and the first of them.
+    """Return a line with the number of unknown words of a text, and the first of them, or "".
 
     In languages without spaces characters are counted.
 
@@ -29,9 +29,6 @@ def unknown_words(
         sentences: its sentences.
         lang: their language.
         lacking: returns the words of a sentence that have a subword outside of the vocabulary.
-
-    Returns:
-        the line; empty if no word is unknown.
     """
     has_words = language_code(lang) not in WITHOUT_SPACES
     shown: dict[str, None] = {}  # in their order
@@ -56,7 +53,6 @@ def unknown_words(
 
 
 def _number_of_words(sentence: str, tokens: Sequence[str]) -> int:
-    """Return how many words of a sentence have tokens; a word such as ``<p>`` may have many."""
     words: set[int] = set()
     place = 0
     for token in tokens:
