@@ -32,6 +32,10 @@ from gtrans.text.pipeline import TextPipeline
 
 MAX_TOKENS = 2000
 
+Models = Sequence[Any]
+"""One model, or an ensemble."""
+TokenScores = list[list[Tensor]]
+"""For each document and each of its sentences ``(tokens, 1 or 3)``, see :func:`score_tokens`."""
 EncodedDocument = tuple[Sequence[str], Sequence[str]]
 """As many source as target sentences, each as subwords separated by spaces."""
 
@@ -58,7 +62,7 @@ class ScoredRow:
 
 
 def score_documents(
-    models: Sequence[Any], task: Any, documents: Sequence[EncodedDocument], **options: Any
+    models: Models, task: Any, documents: Sequence[EncodedDocument], **options: Any
 ) -> list[list[float]]:
     """Return the log-probability of every target sentence: the sum of :func:`score_tokens`."""
     scores = []
@@ -68,7 +72,7 @@ def score_documents(
 
 
 def score_tokens(
-    models: Sequence[Any],
+    models: Models,
     task: Any,
     documents: Sequence[EncodedDocument],
     *,
@@ -79,7 +83,7 @@ def score_tokens(
     progress: str | None = None,
     rivals: bool = False,
     rows: RowPool | None = None,
-) -> list[list[Tensor]]:
+) -> TokenScores:
     """Return the log-probability of every token of every target sentence and of its end token.
 
     The probabilities of several models are averaged. Equal rows are scored once.
@@ -273,7 +277,7 @@ def _group_size(group: Sequence[ScoredRow]) -> tuple[int, int]:
 
 @torch.no_grad()
 def _score(
-    models: Sequence[Any], pool: RowPool, batch: Sequence[ScoredRow], rivals: bool
+    models: Models, pool: RowPool, batch: Sequence[ScoredRow], rivals: bool
 ) -> list[list[Tensor]]:
     frame = pool.examples.frame
     device = next(models[0].parameters()).device
@@ -321,7 +325,7 @@ def sentences_of(target: Tensor, eos: int) -> Tensor:
 
 
 def _scores_of_words(
-    models: Sequence[Any],
+    models: Models,
     states: Sequence[DecoderStates],
     state_of_word: Tensor,
     words: Tensor,
@@ -352,7 +356,7 @@ def _scores_of_words(
     return scores
 
 
-def _log_probs(models: Sequence[Any], states: Sequence[DecoderStates], part: slice) -> Tensor:
+def _log_probs(models: Models, states: Sequence[DecoderStates], part: slice) -> Tensor:
     """Return ``(states, entries)`` log-probabilities of an ensemble for a part of its states."""
     total: Tensor | None = None
     for model, state in zip(models, states, strict=True):
@@ -463,8 +467,8 @@ class ScoredCorpus:
 
 
 def token_scores(
-    models: Sequence[Any], task: Any, text: ScoredCorpus, max_tokens: int, rivals: bool = False
-) -> list[list[Tensor]]:
+    models: Models, task: Any, text: ScoredCorpus, max_tokens: int, rivals: bool = False
+) -> TokenScores:
     """Return the token scores of all sentences in their context, as :func:`score_tokens`."""
     documents = []
     first = []
@@ -484,15 +488,15 @@ def token_scores(
         progress="documents" if text.cuts_units else "sentences",
         rivals=rivals,
     )
-    scores: list[list[Tensor]] = [[] for _ in text.source.documents]
+    scores: TokenScores = [[] for _ in text.source.documents]
     for span, sentences in zip(text.spans, results, strict=True):
         scores[span.document] += sentences
     return scores
 
 
 def token_scores_without_context(
-    models: Sequence[Any], task: Any, text: ScoredCorpus, max_tokens: int, rivals: bool = False
-) -> list[list[Tensor]]:
+    models: Models, task: Any, text: ScoredCorpus, max_tokens: int, rivals: bool = False
+) -> TokenScores:
     """Return the scores of :func:`token_scores` with every sentence as a document of its own."""
     count = sum(map(len, text.source.documents))
     cut = _rearranged(text, range(count), [1] * count, None)
@@ -501,8 +505,8 @@ def token_scores_without_context(
 
 
 def token_scores_in_shuffled_context(
-    models: Sequence[Any], task: Any, text: ScoredCorpus, max_tokens: int
-) -> list[list[Tensor]]:
+    models: Models, task: Any, text: ScoredCorpus, max_tokens: int
+) -> TokenScores:
     """Return the scores of :func:`token_scores` with the sentences of all documents shuffled."""
     lengths = [len(document) for document in text.source.documents]
     order = shuffled_order(sum(lengths))
@@ -554,7 +558,7 @@ def in_documents(items: Iterable[_Item], lengths: Iterable[int]) -> list[list[_I
 
 
 def score_items(
-    models: Sequence[Any],
+    models: Models,
     task: Any,
     pipelines: tuple[TextPipeline, TextPipeline],
     items: Sequence[Item],
