@@ -67,7 +67,7 @@ RIGHTLY = {
     *("mark_pretrained", "_BYTE_ORDER_MARK"),
 }
 OF_PUNCTUATION = {
-    *("text/moses.py", "translating/unknown_words.py", "translating/translation.py"),
+    *("text/moses.py", "translating/unknown_words.py", "translating/translator.py"),
     *("evaluation/boundaries.py", "evaluation/table.py", "evaluation/characters.py"),
 }
 
