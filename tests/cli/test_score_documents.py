@@ -101,15 +101,6 @@ def test_text_that_could_mean_anything(
         assert message.format(hyp=hyp) in found
 
 
-def test_files_with_ids_beside_a_plain_reference_are_refused(
-    tmp_path: Path, ref: str, capsys: Capture
-) -> None:
-    other = with_ids(tmp_path / "ids", REFERENCES)
-    for arguments in (["--ref", ref, other], ["--ref", ref, "--src", other]):
-        message = refusal(capsys, "--hyp", ref, *arguments)
-        assert f"{other} has document ids, but {ref} has none" in message
-
-
 def test_shares_of_text_count_the_segments_that_are_scored(tmp_path: Path, capsys: Capture) -> None:
     """The bad source is the second document's first; so what stands behind it counts no more."""
     first, second = TRANSLATIONS
@@ -134,18 +125,6 @@ def test_shares_of_text_count_the_segments_that_are_scored(tmp_path: Path, capsy
     assert lost == place | {"reference": REFERENCES[0][2]}
     assert all_of_it["omitted"] == pytest.approx(100 * 8 / 50)  # words and punctuation marks
     assert chosen["omitted"] == pytest.approx(100 * 8 / (50 - 7))
-
-
-def test_a_document_given_twice_among_whole_documents_is_refused(
-    tmp_path: Path, capsys: Capture
-) -> None:
-    few = [{"doc_id": n, "text": "It is.\nSo it is.\nIs it?"} for n in ("d0", "d1")]
-    ref = jsonl(tmp_path / "few", few)
-    same = [{"doc_id": n, "text": "It is. So it is. Is it?"} for n in ("d0", "d1", "d1")]
-    hyp = jsonl(tmp_path / "same", same)
-    for option in ("--resegment", "--documents-only"):
-        message = refusal(capsys, "--hyp", hyp, "--ref", ref, option)
-        assert "has the same text of document 'd1' several times" in message
 
 
 # ---- documents that one side lacks ---------------------------------------------------------------

@@ -8,6 +8,13 @@ from pathlib import Path
 import pytest
 from support.score_tools import REFERENCE, Capture, refusal, write_files
 
+
+def rows(**documents: str) -> str:
+    """JSON lines of whole documents."""
+    lines = [json.dumps({"doc_id": name, "text": text}) for name, text in documents.items()]
+    return "\n".join([*lines, ""])
+
+
 SCORES = "0.1\n0.2\n0.3\n0.4\n0.5\n0.6\n"
 FILES = {
     "empty": "",
@@ -20,6 +27,10 @@ FILES = {
     "only_a": json.dumps({"a": [1]}),
     "of_a": json.dumps({"a": [0.1] * 6}),
     "of_b": json.dumps({"b": [0.1] * 6}),
+    "two_lines": "One.\nTwo.\n",
+    "ids": rows(d0="Eins.", d1="Zwei."),
+    "texts": rows(d0="It is.\nSo it is.\nIs it?", d1="It is.\nSo it is.\nIs it?"),
+    "twice": rows(d0="It is. So it is.", d1="It is. So it is.") + rows(d1="It is. So it is."),
 }
 """Files beside the source ``src``, the reference ``ref`` and the systems ``a`` and ``b``."""
 
@@ -40,6 +51,31 @@ MISTAKES = {
         "lacks 1 document of {longer}: no. 3 ({longer}:9)",
     ),
     "a document more in the source": (f"{ONE} --src {{longer}}", "no. 3 ({longer}:9)"),
+    "ids in one reference": (
+        "--hyp {ref} --ref {ref} {ids}",
+        "{ids} has document ids, but {ref} has none",
+    ),
+    "ids in the source": (
+        "--hyp {ref} --ref {ref} --src {ids}",
+        "{ids} has document ids, but {ref} has none",
+    ),
+    "a document twice, resegmented": (
+        "--hyp {twice} --ref {texts} --resegment",
+        "has the same text of document 'd1' several times",
+    ),
+    "a document twice, whole": (
+        "--hyp {twice} --ref {texts} --documents-only",
+        "has the same text of document 'd1' several times",
+    ),
+    "documents without boundaries": (
+        "--hyp {two_lines} --ref {longer} --resegment",
+        "{two_lines} has 1 documents in 2 lines, but {longer} has 3 documents",
+    ),
+    "sentences and none": (f"{ONE} --resegment --documents-only", "give one of them"),
+    "resegmenting without a reference": (
+        "--hyp {b} --src {src} --segment-scores x=y --resegment",
+        "--resegment needs the reference",
+    ),
     "no reference": ("--hyp {b}", "--ref is missing"),
     "a name twice": ("--hyp {b} {b} --ref {ref}", "have the same name 'b'"),
     "an impossible name": ("--hyp a:b={b} --ref {ref}", "'a:b' cannot name a system"),

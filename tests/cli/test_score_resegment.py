@@ -104,17 +104,7 @@ def test_resegmented_translations_can_be_written(tmp_path: Path, ref: str, capsy
     assert "differ in '/' and '_' alone" in refusal(capsys, *arguments)
 
 
-def test_documents_that_cannot_be_told_are_refused(
-    tmp_path: Path, ref: str, capsys: Capture
-) -> None:
-    free = write(tmp_path / "free", "One.\nTwo.\n")
-    message = refusal(capsys, "--hyp", free, "--ref", ref, "--resegment")
-    assert "has 1 documents in 2 lines, but" in message and "has 3 documents" in message
-    same = ["--hyp", free, "--ref", ref, "--resegment"]
-    assert "give one of them" in refusal(capsys, *same, "--documents-only")
-    assert "needs the reference" in refusal(
-        capsys, "--hyp", free, "--src", ref, "--segment-scores", "x=y", "--resegment"
-    )
+def test_a_single_document_may_have_empty_lines(tmp_path: Path, capsys: Capture) -> None:
     one = write(tmp_path / "one", text([[s for d in REFERENCES for s in d]]))
     paragraphs = write(tmp_path / "paragraphs", text(TRANSLATIONS))  # boundaries are no documents
     assert run(capsys, "--hyp", paragraphs, "--ref", one, "--resegment")["sentences"] == 9
