@@ -172,7 +172,6 @@ class TokenisedText:
         return " ".join(text.split())
 
     def _gap(self, place: int) -> str:
-        """Return the space before a token."""
         begin = self._matches[place - 1].end()
         end = self._matches[place].start()
         return self._text[begin:end]

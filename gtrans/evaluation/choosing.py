@@ -24,11 +24,9 @@ class Verdict:
     """The comparison of a trained model with the baseline.
 
     Attributes:
-        system: name of the trained model.
         difference: its score minus the baseline's.
         p: p-value of the one-sided test that it is better.
         interval: 95% interval of the difference; None with fewer than 6 documents.
-        documents: number of documents.
     """
 
     system: str

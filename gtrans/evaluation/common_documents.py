@@ -40,13 +40,12 @@ def common_documents(files: ScoreFiles) -> tuple[ScoreFiles, list[str]]:
     return files.replaced(reduced), list(dict.fromkeys(notes))
 
 
-def _lacking_notes(file: ScoreFile, main: ScoreFile, places: Mapping[int, int]) -> list[str]:
-    """Return notes on the documents that only one of two files has.
-
-    Args:
-        file, main: the two files.
-        places: see :func:`_places_of_documents`.
-    """
+def _lacking_notes(
+    file: ScoreFile,
+    main: ScoreFile,
+    places: Mapping[int, int],
+) -> list[str]:
+    """Return notes on the documents that only one of two files has."""
     only_main = []
     for number, name in enumerate(_names_of_documents(main)):
         is_scored = main.ids is None or not all_missing(main.ids.documents[name])
@@ -75,7 +74,7 @@ def _lacking_note(path: str, other: str, names: Sequence[str]) -> str:
 
 
 def _names_of_documents(file: ScoreFile) -> list[str]:
-    """Return the ids of documents, or the numbers and first lines of documents in plain text."""
+    """Return ids, or numbers and first lines of documents in plain text."""
     if file.ids is not None:
         return list(file.ids.documents)
     names = []

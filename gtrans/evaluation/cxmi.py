@@ -49,7 +49,6 @@ class Cxmi:
         interval: 95% interval of ``value``; None: there is only one sentence.
         resampled: what the jackknife leaves out: ``documents``, or ``sentences`` of one document.
         per_token: nats per token.
-        sentences, documents: their numbers.
     """
 
     value: float

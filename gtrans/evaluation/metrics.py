@@ -55,7 +55,6 @@ class Options:
             ``ko``; otherwise ``13a``).
         target_lang: language code (:func:`gtrans.languages.language_code`); also chooses METEOR's
             stemmer and synonyms, and characters as TER's words in Chinese and Japanese.
-        lowercase: ignore case.
         without_spaces: the translations have no spaces between words, in any language.
     """
 
@@ -77,7 +76,6 @@ class Corpus:
         chunks: for each document, the ranges of sentences that are one chunk
             (:func:`gtrans.data.units.split_chunks`).
         chunk_unit: name of the chunks in a signature, such as ``chunk(512,bpe)``.
-        others: more references with the same documents and sentences.
     """
 
     references: Documents
@@ -104,16 +102,12 @@ class Measurement:
     """One metric on all systems.
 
     Attributes:
-        key: key in reports.
-        label: name in tables.
-        unit: unit of a segment.
         higher_is_better: false for error rates.
         signature: sacreBLEU's signature with the unit.
         statistics: by system, ``(segments, columns)``; the second column is the length of the
             reference, or 1 for a mean.
         documents: ``(segments,)`` the document of every segment from 0, ascending.
         compute: scores ``(...)`` from sums of statistics ``(..., columns)``.
-        digits: digits in tables.
         neutral: neither more nor less is better.
         of_segment: scores of single segments; None: as ``compute``.
     """
@@ -153,11 +147,9 @@ def measure(
     """Count the statistics of every segment of every system.
 
     Args:
-        corpus: references and their segments.
         systems: documents by name, with the sentences of the reference unless all metrics have the
             unit ``document``. An empty sentence is an empty translation.
         keys: keys of :data:`METRICS`; None: all.
-        options: tokeniser, case, language.
         jobs: number of processes for a large corpus.
 
     Raises:
@@ -603,7 +595,6 @@ class Metric:
     """An entry of :data:`METRICS`; see :class:`Measurement`.
 
     Attributes:
-        label, unit, compute, higher_is_better, of_segment: as in a measurement.
         count: statistics of every segment by system, from options, references and systems.
         signature: sacreBLEU's part, from options and the number of references.
         of_words: it counts the words of the tokeniser.

@@ -36,11 +36,9 @@ class ScoreInput:
     """The input of a score.
 
     Attributes:
-        args: the options of ``gtrans score``.
         files: paths of the translations by system.
         sources, references: the source and the first reference; None: not given.
         systems, counted: see :class:`gtrans.evaluation.texts.Texts`.
-        options: tokeniser, case and language.
     """
 
     args: argparse.Namespace
@@ -58,7 +56,6 @@ class ScoreResult:
 
     Attributes:
         measurements: the scores; empty if there is nothing to score.
-        notes: printed below the table.
         details: more values of the first score for JSON, by system.
         lines: a table for ``--details``.
     """
@@ -75,7 +72,6 @@ class OtherScore:
 
     Attributes:
         settings: argparse's keyword arguments for the option.
-        measure: computes the score.
         reads_texts: it needs the texts of the reference or the source.
         aligned: it compares sentences of source, reference and translation.
         needs: other options that it needs.
@@ -383,7 +379,6 @@ def _read(path: str) -> Mapping[str, object]:
 
 
 def _rows(path: str, lines: Sequence[str]) -> list[Any]:
-    """Return the scores of lines: a table with a heading, JSON lines, or lines of COMET."""
     rows: list[Any] = []
     heads = lines[0].split("\t") if lines else []
     if "system" in heads and "score" in heads:
@@ -408,10 +403,9 @@ def _text_of(path: str) -> str:
 
 
 def _row(line: str) -> dict[str, str]:
-    """Return the score of a line, and its system; empty: the line has the score of a system.
+    """Return the score of a line; empty: it is the score of a whole system.
 
-    COMET prints "FILE  Segment 0  score: 0.81" and ends with the score of the system;
-    mt-metrics-eval has "SYSTEM  0.81".
+    COMET prints "FILE  Segment 0  score: 0.81", mt-metrics-eval "SYSTEM  0.81".
     """
     match = _COMET_LINE.fullmatch(line)
     if match:
@@ -441,7 +435,6 @@ def _numbers(values: object, place: str) -> list[float]:
 
 
 def _value_of_entry(entry: Any) -> Any:
-    """Return the score of an object of MetricX or COMET; any other entry as it is."""
     if isinstance(entry, Mapping):
         for key in _KEYS:
             if key in entry:

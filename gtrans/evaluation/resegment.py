@@ -106,8 +106,6 @@ class Addition:
     Attributes:
         after: number of sentences before it.
         part_of: index of the sentence that contains it in the split.
-        text: the stretch.
-        tokens: length.
     """
 
     after: int
@@ -123,10 +121,7 @@ class Split:
     Attributes:
         sentences: one for each sentence of the reference, with additions behind it; empty if
             omitted.
-        omitted: indices of sentences without a translation.
-        added: stretches that translate nothing.
         tokens: length of each sentence.
-        gain: the sum of gains.
         moved: it was split although it had as many lines as the reference has sentences.
     """
 
@@ -214,8 +209,6 @@ class _Sentence:
     Attributes:
         ids: ids of the same tokens in the translation, or -1.
         stems: ids of the same first letters in the translation, or -1.
-        words: whether a token is a word.
-        weights: the gain of a match.
         first, last: see :meth:`_Search._edge_id`.
         final: the sentence ends in a final punctuation mark.
     """
@@ -707,7 +700,6 @@ def write_documents(
     """Write texts with one sentence per line and an empty line between documents.
 
     Args:
-        folder: where to write them.
         texts: documents by file name.
         inputs: files that must not be replaced.
     """

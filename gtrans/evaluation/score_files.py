@@ -46,7 +46,6 @@ class ScoreFile:
     """A file: documents with ids, or plain text.
 
     Attributes:
-        path: its name.
         ids: its documents; None: it is plain text.
         plain: its lines; empty for a file with ids.
     """

@@ -98,7 +98,6 @@ def resample(
     """Compute confidence intervals of all systems, and compare each system with the first.
 
     Args:
-        measurement: one metric on all systems.
         unit: the unit to resample. ``sentence``: the segments of the metric, as in
             ``sacrebleu --paired-bs``; ``none``: only differences, as with a single unit.
         bootstrap_trials, randomisation_trials: numbers of trials.
@@ -265,7 +264,6 @@ def not_rejected(
     Args:
         swapped: the difference in each trial.
         shares: the share of a true difference in each trial, 1 to -1.
-        observed: the observed difference.
     """
     if not swapped.any():
         return 0.0, 0.0

@@ -59,15 +59,12 @@ class Report:
     """All results.
 
     Attributes:
-        systems: names; the first one is the baseline.
-        counts: numbers of sentences, documents and chunks.
         measurements, resampled: metrics and their tests, by key of the metric.
         buckets: scores of parts of the corpus by key of their table.
         coverage: omitted and added text by resegmented system.
         resegmented: keys of scores of resegmented translations.
         details: more values by key of the score and system.
         tables: lines of tables for ``--details``.
-        notes: warnings.
     """
 
     systems: list[str]
@@ -92,11 +89,10 @@ def by_part(
 ) -> dict[str, list[Bucket]]:
     """Return s-BLEU by the position of a sentence in its document, and by its length.
 
-    See Feng et al. (2022), recurrent memory, figure 3, and Yang et al. (2022), layer fusion,
-    figure 12. BLEU depends on length for every system; compare systems within a bucket.
+    See Feng et al. (2022), figure 3, and Yang et al. (2022), figure 12. BLEU depends on length, so
+    compare systems within a bucket.
 
     Args:
-        s_bleu: the scores of sentences.
         lengths: number of tokens of each sentence of the first reference.
         test: tests the systems within each bucket; None: no test.
     """
@@ -122,7 +118,7 @@ def _buckets(
     ends: Sequence[int | None],
     test: Resample | None,
 ) -> list[Bucket]:
-    """Return the score of the sentences with values up to each end; None: there is no sentence."""
+    """Return the scores of sentences with values up to each end; None: there is no sentence."""
     buckets: list[Bucket] = []
     first = 1
     for last in ends:
@@ -242,7 +238,6 @@ class Column:
     Attributes:
         path: keys in the JSON object of a score, separated by dots.
         csv: names in CSV, each with its key or index in a value of several parts.
-        head: heading in text; empty: not printed.
         show: formats the value with the digits of the score.
         mark: mark of the score in LaTeX, from the value.
         latex: heading in LaTeX; empty: not a column there.

@@ -46,7 +46,6 @@ class Texts:
 
     Attributes:
         references: may be empty.
-        sources: the source; None without one.
         systems: the translations by name. An empty sentence is an empty translation.
         counted: for each segment of each document of the first file, whether it is scored.
             Documents without a scored segment are left out.
@@ -90,7 +89,6 @@ def read_texts(
 
     Args:
         references: paths; all files must match the first one, or the source without references.
-        source: path of the source.
         systems: path of each translation by name, which also chooses among systems in one file.
         alignment: ``aligned``: translations have the reference's sentences; ``whole``: only its
             documents; ``resegmented``: they are split into the reference's sentences.

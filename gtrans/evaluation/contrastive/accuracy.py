@@ -38,7 +38,6 @@ class Sample:
     """Values of some items.
 
     Attributes:
-        values: one for each item.
         documents: the document of each item; empty: unknown.
         cue: the side of the cue; ``source/target`` if items differ.
         chance: the accuracy of random scores.
@@ -101,7 +100,7 @@ class Sample:
 SampleType = TypeVar("SampleType", bound=Sample)
 ItemValues = list[tuple[Item, float]]
 Table = dict[tuple[str, str], SampleType]
-"""By phenomenon and distance; :data:`ALL` in the place of either is a total."""
+"""By phenomenon and distance; :data:`ALL` stands for a total."""
 
 
 def tabulate(
@@ -196,7 +195,6 @@ def is_right(item: Item, scores: Sequence[float]) -> bool:
     An item with a score of NaN counts as wrong.
 
     Args:
-        item: an item.
         scores: the scores of its candidates, the right one first; higher is better.
     """
     return all(scores[0] > scores[rival] for rival in item.rivals)
@@ -206,7 +204,6 @@ def wilson_interval(right: float, items: float, quantile: float = NORMAL) -> Int
     """Return the 95% Wilson interval of an accuracy.
 
     Args:
-        right: number of right items.
         items: number of independent items, at least 1.
         quantile: end of the interval in standard errors.
     """
@@ -321,8 +318,11 @@ class Change(Sample):
         return max(low, -1.0), min(high, 1.0)
 
 
-def changes(first: Sequence[bool | None], other: Sequence[bool | None]) -> list[int | None]:
-    """Return the values of a :class:`Change`; None: an item that one system cannot be judged by."""
+def changes(
+    first: Sequence[bool | None],
+    other: Sequence[bool | None],
+) -> list[int | None]:
+    """Return the values of a :class:`Change`; None: one system cannot be judged."""
     values: list[int | None] = []
     for before, after in zip(first, other, strict=True):
         if before is None or after is None:
@@ -334,8 +334,8 @@ def changes(first: Sequence[bool | None], other: Sequence[bool | None]) -> list[
 
 # --- margins --------------------------------------------------------------------------------------
 #
-# An accuracy does not show a small use of context where a model prefers one candidate in any
-# context. The margin does: a preference is the same in both contexts and cancels out.
+# Where a model prefers one candidate in any context, accuracy does not show a small use of context.
+# The gain in margin does: the preference cancels out.
 
 
 class Gain(Sample):
@@ -374,7 +374,6 @@ def gained_margins(
     None: the item has no context, or a :func:`margin` is NaN.
 
     Args:
-        items: the items in their own contexts.
         true, random: the scores of their candidates in both contexts, the right one first.
     """
     gains: list[float | None] = []

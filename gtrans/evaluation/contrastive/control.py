@@ -58,8 +58,6 @@ def shuffled_contexts(items: Sequence[Item], seed: int = 1) -> tuple[list[Item],
 
 
 class _Donors:
-    """The items that can give their context to others."""
-
     def __init__(self, items: Sequence[Item], seed: int) -> None:
         self._seed = seed
         self._groups: dict[Hashable, dict[int, list[Item]]] = {}  # by group and size of context
@@ -83,7 +81,6 @@ class _Donors:
         )
 
     def _candidates(self, item: Item) -> Iterator[Item]:
-        """Yield candidates, the best groups and lengths first."""
         share = random.Random(f"{self._seed}/{item.id}").random()
         for key in _groups_of(item):
             by_length = self._groups[key]

@@ -29,8 +29,6 @@ class Item:
     """A source document, its right translation and wrong ones, sentence by sentence.
 
     Attributes:
-        id: name, unique in its file.
-        phenomenon: what the item tests.
         distance: number of sentences from the cue to the sentence that needs it; None: unknown.
         cue: the side of the cue: ``source``, or ``target`` if the source lacks it.
         source: K source sentences.

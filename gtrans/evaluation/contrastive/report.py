@@ -34,7 +34,6 @@ class SystemResult:
     """The result of a system on all items.
 
     Attributes:
-        items: all items.
         right: whether each item is right; None: it cannot be judged.
         lines: the JSON line of each item for ``--output``.
         unit: the unit of the model; empty for files of other systems.
@@ -48,6 +47,9 @@ class SystemResult:
     unit: str = ""
     control: Sequence[bool | None] | None = None
     gains: Sequence[float | None] | None = None
+
+
+_Key = tuple[str, str]  # phenomenon and distance
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,6 @@ class ReportColumn:
         head: heading on the terminal; empty: not printed.
         key: key in JSON; empty: not in JSON.
         name: the property of a sample with the value; the value may be None.
-        show: formats the value.
     """
 
     head: str
@@ -177,10 +178,9 @@ def _differences(cells: Mapping[str, Change]) -> dict[str, Any]:
 def _of_system(result: SystemResult) -> dict[str, Any]:
     """Return a system in JSON; accuracies are from 0 to 1, keys of distances strings.
 
-    ``contrastive``, ``intervals``, ``items`` and ``cue`` are by phenomenon and distance;
-    ``by_phenomenon``, ``by_distance``, ``by_group`` and ``all`` have all values of
-    :data:`SYSTEM_COLUMNS`. With a control, ``shuffled_context`` has the accuracies again, and
-    ``above_shuffled_context`` the gains in nats.
+    ``contrastive``, ``intervals``, ``items`` and ``cue`` are by phenomenon and distance; the others
+    have all values of :data:`SYSTEM_COLUMNS`. With a control, ``shuffled_context`` has its
+    accuracies, and ``above_shuffled_context`` the gains in nats.
     """
     table = tabulate(result.items, result.right, Accuracy)
     groups = {}
@@ -197,9 +197,13 @@ def _of_system(result: SystemResult) -> dict[str, Any]:
         control = tabulate(result.items, result.control, Accuracy)
         entry["shuffled_context"] = _accuracies(control)
     if result.gains is not None:
-        gains: dict[tuple[str, str], Any] = {}
+        gains: dict[_Key, Any] = {}
         for key, gain in tabulate(result.items, result.gains, Gain).items():
-            gains[key] = {"value": gain.mean, "interval": gain.interval, "items": gain.items}
+            gains[key] = {
+                "value": gain.mean,
+                "interval": gain.interval,
+                "items": gain.items,
+            }
         entry["above_shuffled_context"] = {
             "contrastive": _nested(gains, dict),
             "by_phenomenon": _by_phenomenon(gains, total=False),
@@ -236,7 +240,7 @@ def _json_of_all(
     return {name: _json(columns, sample) for name, sample in samples.items()}
 
 
-def _nested(table: Mapping[tuple[str, str], Any], value: Callable[[Any], Any]) -> dict[str, Any]:
+def _nested(table: Mapping[_Key, Any], value: Callable[[Any], Any]) -> dict[str, Any]:
     """Return a value of each cell by phenomenon, then by distance, without totals."""
     nested: dict[str, dict[str, Any]] = {}
     for (name, distance), cell in table.items():
@@ -245,7 +249,7 @@ def _nested(table: Mapping[tuple[str, str], Any], value: Callable[[Any], Any]) -
     return nested
 
 
-def _by_phenomenon(table: Mapping[tuple[str, str], Any], total: bool = True) -> dict[str, Any]:
+def _by_phenomenon(table: Mapping[_Key, Any], total: bool = True) -> dict[str, Any]:
     """Return the cells of whole phenomena; ``total``: also the total of several phenomena."""
     cells = {}
     for (name, distance), cell in table.items():
@@ -256,7 +260,7 @@ def _by_phenomenon(table: Mapping[tuple[str, str], Any], total: bool = True) -> 
     return cells
 
 
-def _by_distance(table: Mapping[tuple[str, str], Any]) -> dict[str, Any]:
+def _by_distance(table: Mapping[_Key, Any]) -> dict[str, Any]:
     cells = {}
     for (name, distance), cell in table.items():
         if name == ALL and distance != ALL:
@@ -281,7 +285,6 @@ def lines_of(result: SystemResult) -> list[str]:
 
 
 def _accuracy_lines(result: SystemResult) -> list[str]:
-    """Return a table with a line for each phenomenon and distance, and totals."""
     table = tabulate(result.items, result.right, Accuracy)
     control: Table[Accuracy] = {}
     gains: Table[Gain] = {}
