@@ -24,7 +24,7 @@ _GOES_ON, _BEGINS, _CONTINUES = "@@", ("\u2581", "\u0120"), "##"
 
 
 @dataclass(frozen=True)
-class Boundaries:
+class WordBoundaries:
     """Where words begin in a sequence of subwords.
 
     Attributes:
@@ -36,7 +36,7 @@ class Boundaries:
     at_end: bool
 
     @classmethod
-    def of(cls, entries: Sequence[str]) -> Boundaries:
+    def of(cls, entries: Sequence[str]) -> WordBoundaries:
         """Read the boundaries off the entries of a dictionary; without any, each is a word."""
         goes_on = np.array([entry.endswith(_GOES_ON) for entry in entries])
         if goes_on.any():
@@ -60,7 +60,7 @@ class Boundaries:
 
 
 @dataclass(frozen=True)
-class Words:
+class DistinctWords:
     """The different words of a text.
 
     Attributes:
@@ -71,10 +71,12 @@ class Words:
 
     subwords: Ints
     first: Ints
-    boundaries: Boundaries
+    boundaries: WordBoundaries
 
     @classmethod
-    def of(cls, ids: Ints, end: int, boundaries: Boundaries, left_out: Collection[int]) -> Words:
+    def of(
+        cls, ids: Ints, end: int, boundaries: WordBoundaries, left_out: Collection[int]
+    ) -> DistinctWords:
         """Collect the words of a text.
 
         Args:
@@ -128,7 +130,7 @@ class ContextText:
     """
 
     fixed: Tensor | None = None
-    words: Words | None = None
+    words: DistinctWords | None = None
     seed: int = 1
 
     def instead(self, sentence: Tensor, current: Tensor) -> Tensor:

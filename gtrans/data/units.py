@@ -415,7 +415,7 @@ def _costs(source_lengths: Lengths, target_lengths: Lengths) -> list[int]:
 # ---- units of a corpus ---------------------------------------------------------------------------
 
 
-class Selection(NamedTuple):
+class UnitSelection(NamedTuple):
     """A part of a training set, always the same; a smaller sample is part of a larger one.
 
     Attributes:
@@ -427,7 +427,7 @@ class Selection(NamedTuple):
     units: int = 0
 
 
-WHOLE = Selection()
+ALL_UNITS = UnitSelection()
 """All documents and units."""
 
 
@@ -485,7 +485,7 @@ def document_units(
     target_sizes: Ints | None,
     unit: Unit,
     name: str,
-    selection: Selection = WHOLE,
+    selection: UnitSelection = ALL_UNITS,
 ) -> Units:
     """Cut a corpus into units, by the tokens of its lines (with ``</s>``: an empty line has 1).
 

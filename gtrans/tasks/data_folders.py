@@ -9,7 +9,7 @@ import numpy as np
 from fairseq.data import Dictionary, data_utils
 
 from gtrans.data.binarised import ids_of, load_dictionary, load_lines
-from gtrans.data.context_text import Boundaries, Words
+from gtrans.data.context_text import DistinctWords, WordBoundaries
 from gtrans.errors import GtransError
 from gtrans.text.prepared_folder import check_data_folder, check_recorded
 
@@ -70,7 +70,7 @@ def split_pair(folder: str, split: str, source_lang: str | None, target_lang: st
 
 def training_words(
     cfg: Any, entries: Sequence[str], end: int, left_out: Collection[int], kind: str = ""
-) -> Words:
+) -> DistinctWords:
     """Return the words of the training text, for ``--context-kind random``.
 
     Args:
@@ -93,4 +93,6 @@ def training_words(
     path = str(Path(folder) / f"{cfg.train_subset}.{pair}.{source}{kind}")
     # Special tokens have the same ids in every dictionary.
     lines = load_lines(path, Dictionary(), len(entries))
-    return Words.of(ids_of(lines).astype(np.int64), end, Boundaries.of(entries), left_out)
+    return DistinctWords.of(
+        ids_of(lines).astype(np.int64), end, WordBoundaries.of(entries), left_out
+    )

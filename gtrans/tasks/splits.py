@@ -16,12 +16,12 @@ from fairseq.data import ConcatDataset, Dictionary
 from torch import Tensor
 
 from gtrans.data.binarised import load_lines
-from gtrans.data.context_text import ContextText, Words
+from gtrans.data.context_text import ContextText, DistinctWords
 from gtrans.data.document_dataset import DocumentDataset
 from gtrans.data.documents import check_sides
 from gtrans.data.examples import ExampleBuilder
 from gtrans.data.stream import StreamDataset
-from gtrans.data.units import WHOLE, Selection, Unit, Units, document_units
+from gtrans.data.units import ALL_UNITS, Unit, Units, UnitSelection, document_units
 from gtrans.errors import GtransError
 from gtrans.models.base.model import BERT_SUBWORDS
 from gtrans.tasks.data_folders import data_folders, has_side, split_pair, training_words
@@ -67,7 +67,7 @@ class Part:
     target: Any | None
     bert_subwords: Any | None
     unit: Unit
-    selection: Selection
+    selection: UnitSelection
 
     @cached_property
     def units(self) -> Units:
@@ -209,12 +209,12 @@ class SplitReader:
         target = None
         if training or has_side(folder, split, pair, cfg.target_lang):
             target = self._lines(f"{name}.{cfg.target_lang}", self.dictionaries[1])
-        selection = WHOLE
+        selection = ALL_UNITS
         if training:
-            selection = Selection(cfg.min_doc_tokens, cfg.sample_instances)
+            selection = UnitSelection(cfg.min_doc_tokens, cfg.sample_instances)
         part = Part(name, source, target, bert_subwords, unit, selection)
         logger.info(f"{split} {pair}: {len(part.units)} units, {part.sentences} sentences")
-        if selection != WHOLE:
+        if selection != ALL_UNITS:
             read = int(np.diff(part.units.lines[:, 3]).sum())
             logger.info(f"{name}: {read} of {part.sentences} sentences are read in training")
         return part
@@ -287,6 +287,6 @@ class SourceContexts:
         return ids
 
     @cached_property
-    def _words(self) -> Words:
+    def _words(self) -> DistinctWords:
         no_text = [*range(self.source.nspecial), self.source.index(LOWER_TOKEN)]
         return training_words(self.cfg, self.source.symbols, self.source.eos(), no_text)

@@ -16,10 +16,10 @@ from gtrans.data.examples import ExampleBuilder
 from gtrans.data.frame import Frame
 from gtrans.data.units import (
     DocumentUnit,
-    Selection,
     SentenceUnit,
     Unit,
     Units,
+    UnitSelection,
     UnitSpan,
     WindowUnit,
     document_units,
@@ -195,7 +195,7 @@ TOKENS = np.array([2, 4, 0, 10, 0, 0, 1, 1, 1, 0, 28, 0, 3])
 FIRST_LINES = [0, 3, 6, 10, 12]
 
 
-def starts(selection: Selection, unit=None) -> list[int]:
+def starts(selection: UnitSelection, unit=None) -> list[int]:
     """First lines of the units that are read."""
     sizes = TOKENS + 1
     units = document_units(sizes, sizes, unit or DocumentUnit(), "x", selection)
@@ -203,25 +203,25 @@ def starts(selection: Selection, unit=None) -> list[int]:
 
 
 def test_documents_of_a_least_length():
-    assert starts(Selection(min_tokens=9)) == [0, 3, 6, 10]
-    assert starts(Selection(min_tokens=10)) == [0, 3, 10]
+    assert starts(UnitSelection(min_tokens=9)) == [0, 3, 6, 10]
+    assert starts(UnitSelection(min_tokens=10)) == [0, 3, 10]
     # Lengths are those of documents, whatever the unit is; the longer side counts.
-    assert starts(Selection(min_tokens=10), SentenceUnit()) == [0, 1, 3, 10]
+    assert starts(UnitSelection(min_tokens=10), SentenceUnit()) == [0, 1, 3, 10]
     target = np.where(TOKENS == 3, 9, TOKENS) + 1
-    units = document_units(TOKENS + 1, target, DocumentUnit(), "x", Selection(min_tokens=11))
+    units = document_units(TOKENS + 1, target, DocumentUnit(), "x", UnitSelection(min_tokens=11))
     assert units.lines[:, 0, 0].tolist() == [3, 10, 12]
     assert units.first_sentence.tolist() == [2, 6, 7]  # among all sentences of the corpus
 
 
 def test_a_smaller_sample_is_part_of_a_larger_one():
-    drawn = [starts(Selection(units=number)) for number in range(1, 6)]
+    drawn = [starts(UnitSelection(units=number)) for number in range(1, 6)]
     assert [len(one) for one in drawn] == [1, 2, 3, 4, 5]
     assert all(set(small) < set(large) for small, large in pairwise(drawn))
     assert all(one == sorted(one) for one in drawn) and drawn[-1] == FIRST_LINES
 
 
 def test_units_are_drawn_from_the_documents_that_are_left():
-    assert starts(Selection(min_tokens=10, units=4), SentenceUnit()) == [0, 1, 3, 10]
+    assert starts(UnitSelection(min_tokens=10, units=4), SentenceUnit()) == [0, 1, 3, 10]
 
 
 @pytest.mark.parametrize(
@@ -234,5 +234,5 @@ def test_units_are_drawn_from_the_documents_that_are_left():
 )  # fmt: skip
 def test_what_there_is_not_is_refused(wrong, message):
     with pytest.raises(GtransError) as refused:
-        starts(Selection(**wrong))
+        starts(UnitSelection(**wrong))
     assert message in str(refused.value)

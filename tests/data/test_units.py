@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from gtrans.data.context_text import Boundaries, ContextText, Words
+from gtrans.data.context_text import ContextText, DistinctWords, WordBoundaries
 from gtrans.data.examples import Example, ExampleBuilder
 from gtrans.data.frame import Frame
 from gtrans.data.units import (
@@ -53,9 +53,9 @@ def examples_of(
 
 
 # Ten words of a single subword, 50 .. 59, and one of the subwords 60, 61.
-SYMBOLS = [f"x{number}" if number != 60 else "x@@" for number in range(100)]
-WORDS = Words.of(
-    np.array([*range(50, 60), EOS, 60, 61, 50, EOS, 3, EOS]), EOS, Boundaries.of(SYMBOLS), [3]
+ENTRIES = [f"x{number}" if number != 60 else "x@@" for number in range(100)]
+WORDS = DistinctWords.of(
+    np.array([*range(50, 60), EOS, 60, 61, 50, EOS, 3, EOS]), EOS, WordBoundaries.of(ENTRIES), [3]
 )
 
 
@@ -234,7 +234,7 @@ def test_random_words_are_whole_words_of_the_text(text, words) -> None:
     end = len(entries)
     lines = [[entries.index(subword) for subword in line.split()] for line in text]
     ids = np.array([number for line in lines for number in (*line, end)])
-    found = Words.of(ids, end, Boundaries.of(entries), [0])
+    found = DistinctWords.of(ids, end, WordBoundaries.of(entries), [0])
     parts = np.split(found.subwords, found.first[1:-1])
     assert {" ".join(entries[subword] for subword in part) for part in parts} == words
     assert len(found) == len(words)

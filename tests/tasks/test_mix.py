@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 from support.runs import refusal, train
 from support.tiny_models import StockCommands, TinyWorld
 
-from gtrans.data.units import WHOLE, SentenceUnit, Unit, Units
+from gtrans.data.units import ALL_UNITS, SentenceUnit, Unit, Units
 from gtrans.errors import GtransError
 from gtrans.tasks.options import DocumentTranslationConfig, read_everything
 from gtrans.tasks.splits import Part, mixed
@@ -23,7 +23,7 @@ def part(words: list[int], unit: Unit) -> Part:
     """A training set of lines with so many words; 0: an empty line."""
     lines = [None] * len(words)
     side = type("Side", (list,), {"sizes": np.array(words) + 1})(lines)
-    return Part("x", side, side, None, unit, WHOLE)
+    return Part("x", side, side, None, unit, ALL_UNITS)
 
 
 def spans(units: Units) -> list[range]:

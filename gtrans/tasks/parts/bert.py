@@ -15,7 +15,7 @@ import torch
 from fairseq.data import Dictionary
 from torch import Tensor
 
-from gtrans.data.context_text import ContextText, Words
+from gtrans.data.context_text import ContextText, DistinctWords
 from gtrans.data.examples import BertExamples
 from gtrans.data.feature_cache import FeatureCache
 from gtrans.errors import GtransError
@@ -128,7 +128,7 @@ class BertPart(TaskPart):
         return BertExamples(subwords.longest, context)
 
     @cached_property
-    def words(self) -> Words:
+    def words(self) -> DistinctWords:
         """The words of the training text, in subwords."""
         no_text = range(self.subwords.first_word)
         return training_words(self._cfg, self.subwords.entries, SEP, no_text, ".bert")
