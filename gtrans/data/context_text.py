@@ -1,8 +1,7 @@
 """What replaces the context of a sentence in context ablation.
 
-Guo Zhiyu 2021 (thesis, §5.2.2) follows Li et al. (2020): the context is one fixed sentence, or
-random words. These are whole words of the training text, each as likely as any other, and as many
-as the replaced sentence has.
+Guo Zhiyu 2021 (thesis, §5.2.2) follows Li et al. (2020): one fixed sentence, or random words. These
+are whole words of the training text, all equally likely, and as many as the sentence has.
 """
 
 from __future__ import annotations
@@ -124,9 +123,8 @@ class ContextText:
 
     Attributes:
         fixed: ``(words + 1,)`` the fixed sentence with ``</s>``; None: random words.
-        words: the words that random ones are drawn from.
-        seed: random words depend on it and on the text, never on the batch, the command, the
-            epoch or the number of processes.
+        words: the words to draw from.
+        seed: random words depend on it and on the text alone, not on batch, epoch or process.
     """
 
     fixed: Tensor | None = None

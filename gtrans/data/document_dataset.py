@@ -94,11 +94,11 @@ class DocumentDataset(FairseqDataset):
         """Check that the model has learned positions for every unit, or chunk.
 
         Args:
-            longest: most tokens that the model can read on the source and on the target side.
+            longest: most tokens of the model on the source and on the target side.
             name: name of the corpus in messages.
 
         Raises:
-            GtransError: a unit is longer; the message names its first line.
+            GtransError: a unit is longer.
         """
         self._limits = longest, name
         steps = self.read_at_once()
@@ -175,16 +175,16 @@ class DocumentDataset(FairseqDataset):
         return batch
 
     def num_tokens(self, index: int) -> int:
-        """Return the tokens of the longer side of a unit."""
+        """Tokens of the longer side."""
         return int(self.sizes[index])
 
     def num_tokens_vec(self, indices: Ints) -> Ints:
-        """Return ``(n,)`` the tokens of the longer side of the units ``indices (n,)``."""
+        """``(n,)`` tokens of the longer side."""
         sizes: Ints = self.sizes[indices]
         return sizes
 
     def size(self, index: int) -> tuple[int, int]:
-        """Return the tokens of a unit on the source and on the target side."""
+        """Tokens of source and target."""
         return int(self.source_sizes[index]), int(self.target_sizes[index])
 
     def ordered_indices(self) -> Ints:

@@ -28,7 +28,7 @@ _SUFFIX = ".safetensors"
 
 
 class FeatureCache:
-    """The features of one model in a folder that several models may share."""
+    """The features of one model in a folder of several."""
 
     def __init__(self, folder: Path, model: str) -> None:
         """``model``: its fingerprint."""

@@ -140,12 +140,12 @@ class Frame:
 
     @property
     def extra_tokens(self) -> int:
-        """Number of special tokens of a sentence besides its ``</s>``, the same on both sides."""
+        """Special tokens of a sentence besides its ``</s>``, on either side."""
         return int(self.special_tokens != "end" and not self.extra_tokens_of_unit)
 
     @property
     def extra_tokens_of_unit(self) -> int:
-        """Number of special tokens of a unit besides its sentences' own, the same on both sides."""
+        """Special tokens of a unit besides its sentences' own, on either side."""
         return int(self.special_tokens in ONCE_A_UNIT)
 
     def source(self, sentences: Sequence[Tensor]) -> Tensor:
@@ -240,12 +240,12 @@ def pretrained_special_tokens(options: Mapping[str, Any]) -> str:
     languages) before it; without languages it is BART.
 
     Args:
-        options: the options in its checkpoint; fairseq's multilingual task may have its languages
-            in a file, ``lang_dict``.
+        options: the options in its checkpoint.
     """
     if options.get("sentence_marks"):  # a checkpoint of this project
         return str(options["sentence_marks"])
     langs = split_languages(options.get("langs"))
+    # fairseq's multilingual task may have its languages in a file, lang_dict.
     multilingual = options.get("decoder_langtok") or options.get("lang_dict")
     if multilingual or len(langs) > _LANGUAGES_OF_MBART25:
         return "mbart50"

@@ -83,12 +83,7 @@ class _Place(NamedTuple):
 
 @dataclass
 class _Stream:
-    """The places of the tracks of a stream.
-
-    Attributes:
-        counts: steps of each document.
-        tracks: None: a track has no document.
-    """
+    """The places of the tracks of a stream; ``counts``: steps of each document."""
 
     counts: Sequence[int]
     tracks: list[_Place | None]
@@ -200,7 +195,7 @@ class StreamDataset(DocumentDataset):
     """
 
     def __init__(self, *args: Any, options: StreamOptions, **kwargs: Any) -> None:
-        """Take the arguments of :class:`DocumentDataset`; ``units`` are whole documents."""
+        """As :class:`DocumentDataset`; ``units`` are whole documents."""
         super().__init__(*args, **kwargs)
         self.documents = self.units.lines[:, 0]
         self._first_sentences = self.units.first_sentence

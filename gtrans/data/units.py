@@ -487,19 +487,18 @@ def document_units(
     name: str,
     selection: UnitSelection = ALL_UNITS,
 ) -> Units:
-    """Cut a corpus into units, by the tokens of its lines (with ``</s>``: an empty line has 1).
+    """Cut a corpus into units.
 
     Args:
-        source_sizes: ``(lines,)``.
-        target_sizes: ``(lines,)``; None: there is no target.
-        unit: how documents are cut.
+        source_sizes, target_sizes: ``(lines,)`` tokens of each line with ``</s>``; an empty line
+            has 1. None: there is no target.
+        unit: cuts each document.
         name: name of the corpus in messages.
-        selection: the documents and units to keep; tokens of a document as in
-            :func:`split_chunks`.
+        selection: the documents and units to keep.
 
     Raises:
-        GtransError: the two sides differ in lines or document boundaries, or the corpus has fewer
-            documents or units than ``selection`` asks for.
+        GtransError: the sides differ in lines or boundaries, or there are too few documents or
+            units for ``selection``.
     """
     blank = source_sizes == 1
     other = source_sizes if target_sizes is None else target_sizes
@@ -570,13 +569,7 @@ class StreamSteps:
 
     @classmethod
     def of(cls, documents: Ints, sizes: tuple[Ints, Ints], unit: Unit) -> StreamSteps:
-        """Cut documents into steps.
-
-        Args:
-            documents: ``(documents, 2)`` their lines.
-            sizes: ``(lines,)`` tokens of all lines on both sides, with ``</s>``.
-            unit: a stream.
-        """
+        """Cut ``documents (documents, 2)`` into steps; ``sizes (lines,)`` are of both sides."""
         assert isinstance(unit, StreamUnit)
         counts: list[int] = []
         lines: list[tuple[int, int]] = []

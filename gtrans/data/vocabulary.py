@@ -17,7 +17,7 @@ MASK = "<mask>"
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The entries of one side of a model; their positions are the rows of its embeddings.
+    """The entries of one side of a model, in the order of its embeddings.
 
     Attributes:
         words: the entries of the dictionary, with ``<s>``, ``<pad>``, ``</s>`` and ``<unk>``.
@@ -107,8 +107,8 @@ def find_language_token(lang: object, langs: object) -> str:
 def add_language_tokens(dictionary: Dictionary, words: int, langs: Sequence[str]) -> None:
     """Put ``[lang]`` of each language and ``<mask>`` behind the first ``words`` entries, in place.
 
-    Later entries, which an earlier call has added, are removed: fairseq's commands ask for the
-    dictionaries before they read the languages of a model from its checkpoint.
+    Later entries are removed: fairseq's commands ask for the dictionaries before they read the
+    languages of a model from its checkpoint.
     """
     for entry in dictionary.symbols[words:]:
         del dictionary.indices[entry]
