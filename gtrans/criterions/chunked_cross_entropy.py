@@ -128,7 +128,6 @@ class ChunkedCrossEntropy(FairseqCriterion):
     def _logged(
         self, states: DecoderStates, losses: Losses, real: Tensor, size: int
     ) -> dict[str, Any]:
-        """Return further sums for the logs."""
         return {"nll_loss": (losses.plain * real).sum()}
 
     @classmethod

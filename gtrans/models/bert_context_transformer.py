@@ -276,7 +276,6 @@ class BertContextTransformer(DocumentModel):
         return encoded
 
     def _context_states(self, source: Mapping[str, Any], plan: Plan) -> Tensor:
-        """Return ``(context tokens, dim)`` the states of contexts."""
         if self.whitening is not None:
             states: Tensor = self.whitening(source["context_states"])
         else:

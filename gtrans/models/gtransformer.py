@@ -170,7 +170,6 @@ class GTransformer(DocumentModel):
 
 
 def _grouped(cfg: Any, part: str, layers: int) -> list[str]:
-    """Return the kind of attention of ``layers`` layers with group attention."""
     top_layers = int(getattr(cfg, f"{part}_global_layers"))
     top_kind = str(getattr(cfg, f"{part}_top_attention"))
     return ["group"] * (layers - top_layers) + [top_kind] * top_layers

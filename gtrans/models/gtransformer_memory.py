@@ -1,13 +1,11 @@
 """G-Transformer that remembers earlier chunks of a document in a few vectors.
 
 A document that is longer than ``--max-doc-tokens`` is cut into chunks, which are read as a stream
-(:mod:`gtrans.data.units`). Each chunk is read as in :mod:`gtrans.models.gtransformer`. Between
-chunks the memory of :mod:`gtrans.modules.memory` is carried as the recurrent-memory paper carries
-it between sentences: it is updated once a chunk, from the states of all its sentences.
+(:mod:`gtrans.data.units`). The memory is carried from chunk to chunk, as the paper carries it from
+sentence to sentence.
 
 With ``--memory-output added`` (the default here) a new model computes the same as one without
-memory, so that training continues from a trained G-Transformer (``--init-from``).
-``--memory-size 0`` is that G-Transformer.
+memory, so it can start from a trained G-Transformer (``--init-from``).
 
 ==================  =============================================================================
 the chunk           as in :mod:`gtrans.models.gtransformer`

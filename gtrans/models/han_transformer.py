@@ -84,7 +84,6 @@ class History:
 
 
 def _joined(histories: Sequence[list[PackedContext]]) -> list[PackedContext]:
-    """Join the states of all documents at each distance."""
     return [PackedContext.joined(sentences) for sentences in zip(*histories, strict=True)]
 
 
@@ -92,7 +91,7 @@ class HanPlanner(Planner):
     """Plans windows: a current sentence, the last of its row, and the sentences before it."""
 
     def source(self, net_input: Mapping[str, Any]) -> Plan:
-        """Add ``current`` (see :func:`current_tokens`) and ``encoder_before``."""
+        """Add ``current`` (:func:`current_tokens`) and ``encoder_before``."""
         layout = self.source_layout(net_input["src_tokens"])
         before = sentences_before(layout, layout.sentence_lengths, self.shapes)
         added = {"current": current_tokens(layout), "encoder_before": before}

@@ -91,7 +91,6 @@ class RecurrentMemories(DocumentModel):
 
 
 def _chosen_layers(cfg: Any) -> dict[str, list[int]]:
-    """Return the layers of each side that have a memory."""
     chosen = {}
     for side in _SIDES:
         if cfg.memory_size and str(cfg.memory_side) in ("both", side):

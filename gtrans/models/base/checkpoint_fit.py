@@ -35,8 +35,7 @@ def check_fit(state: Mapping[str, Any], path: str | Path) -> None:
         path: its file, for messages.
 
     Raises:
-        GtransError: an option has a wrong type or size, or parameters are missing, unknown or
-            of other shapes.
+        GtransError: an option has a wrong type or size, or parameters do not fit.
     """
     tensors = state["model"]
     described = described_model(options_of(state, "model"), path)

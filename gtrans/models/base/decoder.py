@@ -358,7 +358,6 @@ class Decoder(Stack, FairseqIncrementalDecoder):
         return fuse_probabilities(logits, self.log_weights(), self.probability_fusion)
 
     def _sources(self, encoder_out: EncoderOutput) -> list[Tensor]:
-        """Return the packed source states that each layer attends to."""
         if self.transparent is None:
             return [encoder_out.states] * len(self.layers)
         sources: list[Tensor] = self.transparent(encoder_out.layers)

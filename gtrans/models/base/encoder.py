@@ -35,8 +35,8 @@ class StackDesign:
         final_norm: a pre-norm stack ends with a LayerNorm.
         used_layers: how many layers run, from the bottom; None: all.
         groups: first and last group of a decoder that predict words, from 1; None: all.
-        transparent: number of encoder layers, if each decoder layer attends to its own mixture
-            of them (set in both stacks); else 0.
+        transparent: encoder layers that decoder layers attend to, each with its own weights; 0:
+            they attend to the encoder's output.
         probability_fusion: see :func:`gtrans.modules.layer_fusion.fuse_log_probs`.
     """
 
@@ -73,13 +73,11 @@ class Stack(nn.Module):
     """Embeddings, layers, and the fusion of layers.
 
     Attributes:
-        frame: special tokens of sentences.
-        opening: id of the token that opens every sentence of the decoder's input, unless the row
+        opening: id of the token that opens sentences of the decoder's input, unless the row
             begins with ``</s>``.
         used_layers: how many layers run, from the bottom.
         fusion: fuses the outputs of the layers; None: the output is the last layer's.
-        layer_norm: LayerNorm at the end, or None.
-        start: id of the token that is read in place of ``</s>``; None: ``</s>`` itself.
+        start: id of the token that is read in place of ``</s>``, or None.
         planner: plans batches on a CPU; set by the model.
     """
 

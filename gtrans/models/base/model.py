@@ -276,19 +276,16 @@ class DocumentModel(FairseqEncoderDecoderModel):
                 :class:`gtrans.data.examples.ExampleBuilder`, padded on either side.
             src_lengths: unused.
             prev_output_tokens: ``(targets, target length)`` decoder input, padded on the right.
-            source_of_row: ``(targets,)`` the row of ``src_tokens`` that each target translates;
-                targets of one source stand next to each other. None: one target for every
-                source, in the same order.
-            predict_at: ``(targets, target length)`` True on the tokens whose logits are wanted.
-                The logits are then ``(True entries, vocabulary)``, target by target.
-            states_only: return states instead of logits, so that the criterion need not hold
-                the logits of all tokens.
+            source_of_row: ``(targets,)`` the source of each target; targets of one source stand
+                next to each other. None: every source has one target.
+            predict_at: ``(targets, target length)`` True on the tokens whose logits ``(True
+                entries, vocabulary)`` are wanted.
+            states_only: return states that the criterion projects, a few at a time.
             memory: the memory before the rows, updated in place; None: all begin a document.
             plan: from :attr:`planner`; None: it is made now, and the host waits once.
             source: the rest of ``net_input``: in windows ``current_sentence (batch,)``, its number
-                in the row; in streams of chunks ``chunks (batch,
-                most)``, the sentences of every chunk of a row, then zeros; BERT's output for
-                the source.
+                in the row; in streams of chunks ``chunks (batch, most)``, the sentences of every
+                chunk, then zeros; BERT's output for the source.
 
         Returns:
             logits, and a dictionary for fairseq. With ``states_only`` the first is a
@@ -498,7 +495,6 @@ class SentenceTransformer(DocumentModel):
 
 
 def _plans_of(kinds: Sequence[str]) -> set[str]:
-    """Return the attention plans that layers of these ``kinds`` need."""
     plans = {*kinds}
     if "combined" in plans:
         plans = {"group", "global"}

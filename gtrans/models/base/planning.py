@@ -1,11 +1,10 @@
 """Plans of batches: where sentences begin and which tokens attend to which, as index tensors.
 
-A plan is made on the host, because every number read from a GPU makes the host wait. In training
-the processes that load data make it with NumPy, as a part of ``net_input``. A model that gets no
-plan (in fairseq's own tasks and in search) copies its tokens to the host once
-(:meth:`Planner.on_device`).
+Plans are made on the host, because every number read from a GPU makes the host wait. In training
+the processes that load data make them, as a part of ``net_input``. A model without a plan (in
+fairseq's own tasks and in search) copies its tokens to the host once (:meth:`Planner.on_device`).
 
-Entries of a plan, besides those of a system:
+Entries of every plan:
 
 ==================================  ===========================================================
 ``source``, ``target``              layouts of the encoder's output and of the decoder's input
@@ -65,7 +64,7 @@ class Planner:
         attention: for ``encoder``, ``decoder`` and ``cross`` the attention plans to make:
             ``group``, ``global``, ``context``.
         memory_sizes: vectors of a memory, for the sides that have memories.
-        memory_step: what updates a memory at once, one of :data:`gtrans.modules.STEPS`.
+        memory_step: one of :data:`gtrans.modules.STEPS`.
         reuses_prefix_states: translations of one source share the states of a common prefix.
         shapes: one of :data:`gtrans.modules.group_attention.SHAPES`.
     """
@@ -172,11 +171,11 @@ class Planner:
         }
 
     def source_layout(self, tokens: Tensor) -> DocumentLayout:
-        """Return the sentence structure of source ``tokens (batch, length)`` on the host."""
+        """Return the layout of source ids ``(batch, length)`` on the host."""
         return DocumentLayout.of_source(tokens, self.pad, self.closing)
 
     def target_layout(self, tokens: Tensor) -> DocumentLayout:
-        """Return the sentence structure of decoder input ``(rows, length)`` on the host."""
+        """Return the layout of decoder input ``(rows, length)`` on the host."""
         return DocumentLayout.of_target(tokens, self.pad, self.opening, self.eos)
 
     def memory(self, side: str, layout: DocumentLayout, written: Tensor | None = None) -> Plan:
@@ -199,7 +198,7 @@ def self_plans(
     """Return plans of self-attention and context attention, by kind.
 
     Args:
-        layout: of the rows.
+        layout: of rows.
         kinds: ``group``: a token sees its own sentence (``G_Q = G_K``); ``global``: its document;
             ``context``: the context of its row.
         shapes: see :class:`Planner`.
@@ -280,7 +279,6 @@ def cross_plans(
 def _matching_sentences(
     source: DocumentLayout, target: DocumentLayout, documents: Ints | None
 ) -> Ints:
-    """Return ``(target sentences,)`` the number of the source sentence of each."""
     counts, own = source.sentence_counts.numpy(), target.sentence_counts.numpy()
     first = counts.cumsum() - counts
     if documents is not None:

@@ -136,7 +136,6 @@ def resolve_sizes(cfg: Any, dataclass: type[Config], presets: Presets) -> Config
 
 
 def _plain(cfg: Any) -> Any:
-    """Return options as a dictionary without None."""
     if isinstance(cfg, DictConfig):
         options: Any = OmegaConf.to_container(cfg, resolve=True, enum_to_str=True)
     elif isinstance(cfg, argparse.Namespace):

@@ -289,7 +289,6 @@ def _traits(model: type[DocumentModel], options: Any) -> dict[str, Any]:
 
 
 def _check_share(report: WarmStartReport, path: str) -> None:
-    """Raise GtransError if most embeddings of a side would stay random."""
     for side, (known, entries) in report.entries.items():
         if known < _LEAST_SHARE * entries:
             raise GtransError(

@@ -52,12 +52,8 @@ def start_from_xlmr(
             in it is run.
         dictionaries: of ``encoder`` and ``decoder``.
 
-    Returns:
-        the report, which is also logged.
-
     Raises:
-        GtransError: the folder holds no XLM-R, its sizes differ, or no word is in both
-            vocabularies.
+        GtransError: the folder holds no XLM-R, sizes differ, or no word is in both vocabularies.
     """
     config, state, entries = _read(folder)
     _check_sizes(model, config, folder)
@@ -118,7 +114,6 @@ def _named_for(side: str, layers: Any, state: dict[str, Tensor]) -> dict[str, Te
 
 
 def _read(folder: str) -> tuple[Any, dict[str, Tensor], dict[str, int]]:
-    """Return configuration, parameters, and the embedding row of each entry."""
     name = f"--init-xlmr {folder}"
     library = transformers("`--init-xlmr`")
     # None would ask the user whether to run code.
