@@ -1,6 +1,6 @@
 """A sentence Transformer whose layers remember the previous sentences in a few vectors.
 
-Feng, Li, Song, Zheng and Koehn, "Learn To Remember: DocumentModel with Recurrent Memory for
+Feng, Li, Song, Zheng and Koehn, "Learn To Remember: Transformer with Recurrent Memory for
 Document-Level Machine Translation", 2022.
 
 ========  ===========================================================================
