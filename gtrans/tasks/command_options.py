@@ -63,7 +63,13 @@ def check_command(root: Any) -> None:
     check_limits(root)
     warn_if_endless(root)
     task = group_of(root, "task")
-    _check_start(task, str(group_of(root, "optimizer").get("_name")), root.common)
+    optimizer = str(group_of(root, "optimizer").get("_name"))
+    if not task.get("init_from"):
+        _check_no_start(task)
+    if optimizer == _TWO_RATES:
+        _check_not_flattened(root.common)
+    else:
+        _check_one_rate(task, optimizer)
     _check_precision(root.common)
     _check_validation(task, root)
     if task.get("overlap"):
@@ -74,39 +80,48 @@ def check_command(root: Any) -> None:
         require(["tensorboardX"], "`--tensorboard-logdir`")
 
 
-def _check_start(task: dict[str, Any], optimizer: str, common: Any) -> None:
-    if not task.get("init_from"):
-        for name in _OF_A_START:
-            if task.get(name):
-                flag, value = f"--{name.replace('_', '-')}", task[name]
-                given = flag if value is True else f"{flag} {value}"
-                raise GtransError(
-                    f"`{given}` needs `--init-from`, the checkpoint that the model starts from."
-                )
+def _check_no_start(task: dict[str, Any]) -> None:
+    """Reject options of a start from another model, without such a start."""
+    for name in _OF_A_START:
+        value = task.get(name)
+        if value:
+            flag = f"--{name.replace('_', '-')}"
+            given = flag if value is True else f"{flag} {value}"
+            raise GtransError(
+                f"`{given}` needs `--init-from`, the checkpoint that the model starts from."
+            )
+
+
+def _check_one_rate(task: dict[str, Any], optimizer: str) -> None:
+    """Reject ``--lr-scale-pretrained`` with an optimizer that has one learning rate."""
+    starts = bool(task.get("init_from"))
     scale = task.get("lr_scale_pretrained")
-    if optimizer != _TWO_RATES and scale is not None:
-        if not task.get("init_from"):
-            raise GtransError(
-                f"`--lr-scale-pretrained {scale:g}` needs `--init-from`, the checkpoint that the "
-                f"model starts from, and `--optimizer {_TWO_RATES}`."
+    if scale is None:
+        if starts:
+            logger.info(
+                f"pretrained parameters train at the same rate as new ones ({optimizer}); "
+                f"`--optimizer {_TWO_RATES}` trains them at {DEFAULT_SCALE} of it"
             )
-        if scale != 1:
-            raise GtransError(
-                f"`--lr-scale-pretrained {scale:g}` needs the optimizer {_TWO_RATES}, but this is "
-                f"{optimizer}; give `--optimizer {_TWO_RATES}`, which has the same options as "
-                "adam, or `--lr-scale-pretrained 1`."
-            )
-    if optimizer != _TWO_RATES and scale is None and task.get("init_from"):
-        logger.info(
-            f"pretrained parameters train at the same rate as new ones ({optimizer}); "
-            f"`--optimizer {_TWO_RATES}` trains them at {DEFAULT_SCALE} of it"
-        )
-    flattens = common.fp16 and not (common.memory_efficient_fp16 or common.fp16_no_flatten_grads)
-    if optimizer == _TWO_RATES and flattens:
+    elif not starts:
         raise GtransError(
-            "`--fp16` alone flattens all parameters into one, which cannot have two learning "
-            "rates; add --fp16-no-flatten-grads (or use --memory-efficient-fp16, --bf16, --amp)."
+            f"`--lr-scale-pretrained {scale:g}` needs `--init-from`, the checkpoint that the "
+            f"model starts from, and `--optimizer {_TWO_RATES}`."
         )
+    elif scale != 1:
+        raise GtransError(
+            f"`--lr-scale-pretrained {scale:g}` needs the optimizer {_TWO_RATES}, but this is "
+            f"{optimizer}; give `--optimizer {_TWO_RATES}`, which has the same options as "
+            "adam, or `--lr-scale-pretrained 1`."
+        )
+
+
+def _check_not_flattened(common: Any) -> None:
+    if not common.fp16 or common.memory_efficient_fp16 or common.fp16_no_flatten_grads:
+        return
+    raise GtransError(
+        "`--fp16` alone flattens all parameters into one, which cannot have two learning rates; "
+        "add --fp16-no-flatten-grads (or use --memory-efficient-fp16, --bf16, --amp)."
+    )
 
 
 def _check_precision(common: Any) -> None:
@@ -130,11 +145,11 @@ def _check_validation(task: dict[str, Any], root: Any) -> None:
                 f"{flag} needs `--maximize-best-checkpoint-metric`: the highest score is the best."
             )
         return
-    known = (*_LOSSES, *SCORES) if translates else _LOSSES
-    if metric in known or metric.startswith("loss_group_"):
+    metrics = (*_LOSSES, *SCORES) if translates else _LOSSES
+    if metric in metrics or metric.startswith("loss_group_"):
         return
     if str(root.criterion.get("_name")) in _LOGGED_BY:
-        hint = did_you_mean(metric, known) or f"; there are {', '.join(known)}"
+        hint = did_you_mean(metric, metrics) or f"; there are {', '.join(metrics)}"
         raise GtransError(f"{flag}: there is no such score{hint}")
 
 

@@ -213,20 +213,23 @@ class DocumentTranslationTask(FairseqTask):
     @property
     def fingerprint(self) -> ModelFingerprint:
         """The fingerprint of the model, fixed when it is built."""
-        known = self._fingerprint or self._stored
-        if known is not None:
-            return known
+        fixed = self._fingerprint or self._stored
+        if fixed is not None:
+            return fixed
         preparation = self.preparation
         if preparation is not None and self.bert is not None and self.bert.use == BERT_SUBWORDS:
             preparation = replace(preparation, tokenizer=self.bert.subwords.files())
-        source, target = map(Vocabulary.of, (self._source, self._target), self._words)
+        source = Vocabulary.of(self._source, self._words[0])
+        target = Vocabulary.of(self._target, self._words[1])
         languages = str(self.cfg.source_lang), str(self.cfg.target_lang)
         return ModelFingerprint(languages, source, target, preparation, _units_of(self.cfg))
 
     def state_dict(self) -> dict[str, Any]:
         """Return the entries of a checkpoint: fingerprint and provenance."""
-        card = {PUBLISHED: self.published} if self.published else {}
-        return {**super().state_dict(), STATE: self.fingerprint.state(), **card}
+        state = {**super().state_dict(), STATE: self.fingerprint.state()}
+        if self.published:
+            state[PUBLISHED] = self.published
+        return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Keep the state of a checkpoint until its model is built."""

@@ -150,8 +150,8 @@ class SplitReader:
         folders = data_folders(self.cfg)
         weights: list[float] = []
         if training:
-            _check_named_once(folders)
             weights = self._weights(examples.unit)
+            _check_named_once(folders)
         if not weights:
             turn = (epoch - 1) % len(folders) if training else 0
             folders = [folders[turn]]

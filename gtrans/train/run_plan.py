@@ -154,26 +154,28 @@ def _plan(root: Any, task: Any, model: Any) -> RunPlan:
     folder = RunFolder(Path(cfg.save_dir))
     if not cfg.no_save:
         folder.lock()
-    restored = cfg.restore_file if cfg.restore_file != LAST else None
+    restores = bool(cfg.restore_file) and cfg.restore_file != LAST
     restart = bool(group_of(root, "task").get("restart"))
-    newest = None if restart or restored else folder.newest()
-    state = {} if newest is None else read_checkpoint(newest, in_memory=False)
-    recorded = recorded_provenance(state, newest or folder.path)
-    now = _provenance(root, task, model, recorded)
+    newest = None if restart or restores else folder.newest()
     if newest is not None:
+        state = read_checkpoint(newest, in_memory=False)
+        recorded = recorded_provenance(state, newest)
         if recorded is None:
             report_missing_fingerprint(newest)
+        now = _provenance(root, task, model, recorded)
         earlier = run_of_checkpoint(state, newest, getattr(model, "presets", {}))
-        return _plan_to_go_on(root, newest, state, earlier, now)
+        return _plan_to_resume(root, newest, state, earlier, now)
+    now = _provenance(root, task, model, None)
     _check_start(root, task, folder, now, restart)
-    aside = folder.clear() if restart else None
-    if aside is not None:
-        logger.info(
-            f"{folder.path}: the run starts anew, as --restart says; the checkpoints of the "
-            f"earlier one are in {aside}"
-        )
-    if restored:
-        logger.info(f"--restore-file {restored}: settings are not compared")
+    if restart:
+        aside = folder.clear()
+        if aside is not None:
+            logger.info(
+                f"{folder.path}: the run starts anew, as --restart says; the checkpoints of the "
+                f"earlier one are in {aside}"
+            )
+    if restores:
+        logger.info(f"--restore-file {cfg.restore_file}: settings are not compared")
     return RunPlan(provenance=now)
 
 
@@ -188,8 +190,9 @@ def _check_start(root: Any, task: Any, folder: RunFolder, now: Provenance, resta
         raise GtransError(f"give either {' or '.join(whole_models)}.")
     starts = {flag: file["path"] for flag, file in now["start"].items()}
     for flag, path in (starts | whole_models).items():
-        # --init-xlmr names a folder of fairseq's.
-        if not (os.path.exists(path) if flag == "--init-xlmr" else os.path.isfile(path)):
+        # --init-xlmr names a folder.
+        exists = os.path.exists(path) if flag == "--init-xlmr" else os.path.isfile(path)
+        if not exists:
             raise GtransError(f"{flag} {path}: there is no such checkpoint.")
         if restart and Path(path).resolve().parent == folder.path.resolve():
             raise GtransError(
@@ -200,7 +203,7 @@ def _check_start(root: Any, task: Any, folder: RunFolder, now: Provenance, resta
         _check_same_model(_fingerprint(root, task), flag, path)
 
 
-def _plan_to_go_on(
+def _plan_to_resume(
     root: Any, path: Path, state: Any, recorded: Provenance, now: Provenance
 ) -> RunPlan:
     cfg = root.checkpoint
@@ -213,17 +216,8 @@ def _plan_to_go_on(
         )
     with reading(path, "the record of its run"):
         changes = changed_settings(recorded, now)
-        extra = state["extra_state"]
-        finished = end_of_run(
-            root,
-            updates_of(state),
-            0 if cfg.reset_dataloader else int(extra["train_iterator"]["epoch"]) - 1,
-            extra.get("previous_training_time", 0),
-            0 if cfg.reset_meters else validations_since_best(extra),
-        )
-    meant = [f"--reset-{name.replace('_', '-')}" for name in RESETS if cfg[f"reset_{name}"]]
-    if cfg.optimizer_overrides not in ("", "{}"):
-        meant.append("--optimizer-overrides")
+        finished = _finished(root, state)
+    meant = _flags_of_changes(cfg)
     if changes and not meant:
         # fairseq's own tasks have no such option.
         restart = "restart" in group_of(root, "task")
@@ -237,21 +231,44 @@ def _plan_to_go_on(
         logger.info(
             f"{cfg.save_dir}: goes on with other settings, as {meant[0]} says: {', '.join(changes)}"
         )
-    return RunPlan(str(path), None if cfg.reset_optimizer else finished, now)
+    return RunPlan(str(path), finished, now)
 
 
-# ---- what the run is made from -------------------------------------------------------------------
+def _finished(root: Any, state: Any) -> str | None:
+    """Return why the run of a checkpoint is finished, or None."""
+    cfg = root.checkpoint
+    extra = state["extra_state"]
+    updates = updates_of(state)
+    epochs = 0 if cfg.reset_dataloader else int(extra["train_iterator"]["epoch"]) - 1
+    waited = 0 if cfg.reset_meters else validations_since_best(extra)
+    if cfg.reset_optimizer:
+        return None
+    return end_of_run(root, updates, epochs, extra.get("previous_training_time", 0), waited)
+
+
+def _flags_of_changes(cfg: Any) -> list[str]:
+    """Return the flags by which a user says that other settings are meant."""
+    flags = [f"--reset-{name.replace('_', '-')}" for name in RESETS if cfg[f"reset_{name}"]]
+    if cfg.optimizer_overrides not in ("", "{}"):
+        flags.append("--optimizer-overrides")
+    return flags
+
+
+# ---- provenance ----------------------------------------------------------------------------------
 
 
 def _provenance(root: Any, task: Any, model: Any, recorded: Provenance | None) -> Provenance:
-    dictionaries = task.source_dictionary, task.target_dictionary
+    if isinstance(task, DescribesTraining):
+        files = task.training_files()
+    else:
+        files = _stock_files(root)
     return provenance_of(
         root,
-        getattr(model, "presets", {}),
-        [dictionary.symbols for dictionary in dictionaries],
-        task.training_files() if isinstance(task, DescribesTraining) else _stock_files(root),
-        start_options(root),
-        recorded,
+        presets=getattr(model, "presets", {}),
+        entries=[task.source_dictionary.symbols, task.target_dictionary.symbols],
+        data=files,
+        start=start_options(root),
+        recorded=recorded,
     )
 
 
@@ -259,7 +276,7 @@ def _stock_files(root: Any) -> list[Path]:
     name = re.compile(rf"{re.escape(str(root.dataset.train_subset))}\..*\.(bin|idx)")
     files: list[Path] = []
     for folder in _folders(root):
-        files += [part for part in sorted(Path(folder).iterdir()) if name.fullmatch(part.name)]
+        files += [path for path in sorted(Path(folder).iterdir()) if name.fullmatch(path.name)]
     return files
 
 
@@ -269,11 +286,10 @@ def _folders(root: Any) -> list[str]:
 
 
 def _fingerprint(root: Any, task: Any) -> ModelFingerprint:
-    """The fingerprint of the model that is trained."""
     if isinstance(task, DescribesTraining):
         return task.fingerprint
-    dictionaries = task.source_dictionary, task.target_dictionary
-    source, target = (Vocabulary.of(dictionary, len(dictionary)) for dictionary in dictionaries)
+    source = Vocabulary.of(task.source_dictionary, len(task.source_dictionary))
+    target = Vocabulary.of(task.target_dictionary, len(task.target_dictionary))
     # The task knows languages that were found in the data folder; a multilingual one has many.
     options = task.cfg if getattr(task, "cfg", None) is not None else task.args
     languages = str(options.source_lang or ""), str(options.target_lang or "")

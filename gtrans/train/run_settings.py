@@ -113,9 +113,9 @@ def settings_of(options: Mapping[str, Any], presets: Mapping[str, Any]) -> dict[
         for name in names.split():
             if name in values:
                 settings[_flag(group, name)] = shown(values[name])
-    for group, choice in _CHOICES.items():
+    for group, class_flag in _CHOICES.items():
         for name, value in _options_of_class(options, group, presets).items():
-            flag = choice if name == "_name" else _flag(group, name)
+            flag = class_flag if name == "_name" else _flag(group, name)
             # An interpolated option stands in several groups.
             settings.setdefault(flag, shown(value))
     settings["GPUs x --update-freq"] = shown(_batches_of_updates(options))

@@ -79,11 +79,11 @@ def parse(
             action.type = LIMITS.get(action.dest, action.type)
     else:  # as fairseq-generate does, for tasks that ask the model for options
         parser.add_argument("--arch", "-a", metavar="ARCH", default="wav2vec2")
-    known, _ = parser.parse_known_args(words)
+    chosen, _ = parser.parse_known_args(words)
     if asks:
-        print(_help(command, parser, known, trains, HELP_ALL in asks))
+        print(_help(command, parser, chosen, trains, HELP_ALL in asks))
         parser.exit()
-    if known.arch is None:
+    if chosen.arch is None:
         raise GtransError(
             "`--arch` is missing, or `--config NAME`; `gtrans train --help-all` lists both."
         )
@@ -120,7 +120,7 @@ def architectures() -> dict[str, type[DocumentModel]]:
 def _help(
     command: ModuleType,
     parser: argparse.ArgumentParser,
-    known: argparse.Namespace,
+    chosen: argparse.Namespace,
     trains: bool,
     whole: bool,
 ) -> str:
@@ -129,24 +129,26 @@ def _help(
     parts = [usage, text, f"example:\n  {command.EXAMPLE}"]
     if trains:
         parts = [first_help(text, command.EXAMPLE)]
-        if known.arch is None:
+        if chosen.arch is None:
             parts.append(_choices())
     ours = argparse.ArgumentParser(add_help=False, usage=argparse.SUPPRESS, allow_abbrev=False)
-    schema = TASK_DATACLASS_REGISTRY.get(known.task)
-    _add_options(ours, f"--task {known.task}", TASK_REGISTRY[known.task], schema)
-    if trains and known.arch is not None:
-        model = ARCH_MODEL_REGISTRY[known.arch]
-        _add_options(ours, f"--arch {known.arch}", model, getattr(model, "options", None))
-        for name, value in _values_of(known.arch).items():
+    schema = TASK_DATACLASS_REGISTRY.get(chosen.task)
+    _add_options(ours, f"--task {chosen.task}", TASK_REGISTRY[chosen.task], schema)
+    if trains and chosen.arch is not None:
+        model = ARCH_MODEL_REGISTRY[chosen.arch]
+        _add_options(ours, f"--arch {chosen.arch}", model, getattr(model, "options", None))
+        for name, value in _values_of(chosen.arch).items():
             if value is not None:
                 ours.set_defaults(**{name: value})
     elif trains:
         _add_defaults_by_arch(ours)
     for section, registry in REGISTRIES.items():
-        chosen = getattr(known, section, None)
-        schema = registry["dataclass_registry"].get(chosen)
+        class_name = getattr(chosen, section, None)
+        schema = registry["dataclass_registry"].get(class_name)
         if schema is not None:
-            gen_parser_from_dataclass(ours.add_argument_group(f"--{section} {chosen}"), schema())
+            gen_parser_from_dataclass(
+                ours.add_argument_group(f"--{section} {class_name}"), schema()
+            )
     parts.append(_with_values(ours))
     if whole or not trains:
         parser.usage = argparse.SUPPRESS

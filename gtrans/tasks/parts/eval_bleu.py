@@ -48,10 +48,10 @@ def how_to_translate(arguments: str) -> DecodingOptions:
             f"`{_FLAG}` must be JSON such as '{{\"beam\": 1}}', but is {arguments}."
         ) from None
     flags = [option.name for option in fields(SearchOptions) if option.metadata["help"]]
-    known = [name for name in (*flags, _MAX_TOKENS) if name != "free"]
+    names = [name for name in (*flags, _MAX_TOKENS) if name != "free"]
     for name in given:
-        if name not in known:
-            raise GtransError(f"`{_FLAG}`: there is no '{name}', only {', '.join(known)}.")
+        if name not in names:
+            raise GtransError(f"`{_FLAG}`: there is no '{name}', only {', '.join(names)}.")
     options = DecodingOptions(paths=())
     try:
         most = int(given.pop(_MAX_TOKENS, options.max_tokens))

@@ -180,8 +180,9 @@ class Streams(TaskPart):
         count = sum(in_flight.count_not_finite() for in_flight in self._in_flight.values())
         if count:
             logger.warning(
-                f"{count} windows began with a new memory instead of one that was not finite, "
-                "because half precision has overflowed in the window before"
+                "%d windows began with a new memory instead of one that was not finite, because "
+                "half precision has overflowed in the window before",
+                count,
             )
 
     def _runs(self, batch: Batch) -> list[StreamRun]:
