@@ -4,7 +4,7 @@
     python scripts/figures.py --check    fail if a file there is not what would be written
 
 Nothing is drawn by hand. The words that a prediction depends on are found by changing every word of
-a document and scoring it again with an untrained model; units, masks, gates and groups are those of
+a document and scoring it again with an untrained model; units, masks, gates and groups come from
 the classes that models use. An SVG contains no fonts; it uses the reader's.
 """
 
@@ -18,7 +18,7 @@ import math
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
@@ -125,21 +125,24 @@ def dependence(arch: str, unit: str, options: dict[str, Any]) -> torch.Tensor:
         probability of the former.
     """
     # No word occurs twice.
-    text = tuple(
+    source, target = (
         [" ".join(f"{side}{s}{w}" for w in range(WORDS)) for s in range(SENTENCES)] for side in "xy"
     )
-    words = " ".join(line for side in text for line in side).split()
-    changed = [
-        tuple([line.replace(word, f"z{word[1:]}") for line in side] for side in text)
-        for word in words
-    ]
+    text = source, target
+    words = " ".join(source + target).split()
+    changed = []
+    for word in words:
+        other = f"z{word[1:]}"
+        new_source = [line.replace(word, other) for line in source]
+        new_target = [line.replace(word, other) for line in target]
+        changed.append((new_source, new_target))
     dictionary = Dictionary()
     for word in [*words, *(f"z{word[1:]}" for word in words)]:
         dictionary.add_symbol(word)
     model_class: Any = ARCH_MODEL_REGISTRY[arch]
     task_cfg = OmegaConf.structured(DocumentTranslationConfig)
     task_cfg.unit = unit
-    task_cfg.context_sides = model_class.context_sides[0] if unit == "window" else None
+    task_cfg.context_sides = model_class.inputs.context_sides[0] if unit == "window" else None
     task = DocumentTranslationTask(task_cfg, dictionary, dictionary)
     cfg = OmegaConf.merge(OmegaConf.structured(model_class.options), options)
     cfg._name = arch
@@ -238,7 +241,7 @@ def memory() -> Figure:
     figure, axes = drawing(4.8, 2.6)
     panel(axes)
     for number, window in enumerate(windows):
-        for run in (run for part in window for run in part):
+        for run in chain(*window):
             for position in range(run.position, run.position + run.count):
                 y, colour = -run.document - 1, COLOURS[number % len(COLOURS)]
                 axes.add_patch(Rectangle((position, y), 0.94, 0.94, facecolor=colour))
@@ -750,10 +753,10 @@ def benchmarks() -> Figure:
         axes.legend(fontsize=10, loc="upper left")
     width = {"cost": 256, "cost-base": 512}
     costs = [row | {"width": w} for name, w in width.items() for row in rows[name]]
-    gpu = {
-        part: [row for row in rows["gpu"] if row["part"] == part]
-        for part in ("training", "decoding")
-    }
+    gpu: dict[str, list[Any]] = {"training": [], "decoding": []}
+    for row in rows["gpu"]:
+        if row["part"] in gpu:
+            gpu[row["part"]].append(row)
     short = [row for row in gpu["training"] if row["words"] == 512]
     for axes, (group, by, label, value, title) in zip(
         panels[3:],

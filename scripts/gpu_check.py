@@ -32,8 +32,9 @@ def steps(device: str, out: Path) -> dict[str, tuple[list[str], int]]:
 
 
 def run(words: list[str], log: Path, seconds: float, device: str) -> dict[str, Any]:
-    """Run a command for at most ``seconds``; its outcome."""
+    """Run a command for at most ``seconds``; returns its outcome."""
     begin = time.monotonic()
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1", "GTRANS_TEST_DEVICE": device}
     with log.open("w", encoding="utf-8") as file:
         process = subprocess.Popen(
             [sys.executable, *words],
@@ -42,7 +43,7 @@ def run(words: list[str], log: Path, seconds: float, device: str) -> dict[str, A
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
             start_new_session=True,
-            env={**os.environ, "PYTHONUNBUFFERED": "1", "GTRANS_TEST_DEVICE": device},
+            env=environment,
         )
         try:
             code = process.wait(seconds)
@@ -51,17 +52,24 @@ def run(words: list[str], log: Path, seconds: float, device: str) -> dict[str, A
             os.killpg(process.pid, signal.SIGKILL)  # with what it has started
             process.wait()
             status = f"longer than {seconds:.0f} s"
-    last = log.read_text(encoding="utf-8", errors="replace").strip().split("\n")[-1]
+    *_, last = log.read_text(encoding="utf-8", errors="replace").strip().split("\n")
     spent = round(time.monotonic() - begin, 1)
     return {"step": log.stem, "status": status, "seconds": spent, "last line": last}
 
 
 def summary(outcomes: list[dict[str, Any]], out: Path) -> str:
-    """The outcomes so far, as a page."""
-    gpu = {"GPU": torch.cuda.get_device_name()} if torch.cuda.is_available() else {}
-    facts = ", ".join(f"{key}: {value}" for key, value in (provenance() | gpu).items())
-    lines = ["# What a GPU shows", "", facts, ""]
-    lines += ["| step | outcome | seconds | last line |", "| --- | --- | ---: | --- |"]
+    """Return the outcomes so far, as a page."""
+    facts = provenance()
+    if torch.cuda.is_available():
+        facts["GPU"] = torch.cuda.get_device_name()
+    lines = [
+        "# What a GPU shows",
+        "",
+        ", ".join(f"{name}: {value}" for name, value in facts.items()),
+        "",
+        "| step | outcome | seconds | last line |",
+        "| --- | --- | ---: | --- |",
+    ]
     for outcome in outcomes:
         last = outcome["last line"].replace("|", "\\|")[:160]
         lines.append(f"| {outcome['step']} | {outcome['status']} | {outcome['seconds']} | {last} |")
@@ -70,7 +78,7 @@ def summary(outcomes: list[dict[str, Any]], out: Path) -> str:
 
 
 def main() -> int:
-    """Run all steps; the exit status."""
+    """Run all steps; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", choices=("cpu", "cuda"), required=True)
     parser.add_argument("--out", type=Path, required=True)
@@ -82,13 +90,15 @@ def main() -> int:
     outcomes: list[dict[str, Any]] = []
     for name, (words, limit) in steps(args.device, args.out).items():
         left = min(limit, max(deadline - time.monotonic(), 1))
-        outcomes.append(run(words, args.out / f"{name}.log", left, args.device))
-        print(f"{name}: {outcomes[-1]['status']}, {outcomes[-1]['seconds']} s", flush=True)
+        outcome = run(words, args.out / f"{name}.log", left, args.device)
+        outcomes.append(outcome)
+        print(f"{name}: {outcome['status']}, {outcome['seconds']} s", flush=True)
         (args.out / "outcomes.json").write_text(json.dumps(outcomes, indent=2) + "\n")
         (args.out / "summary.md").write_text(summary(outcomes, args.out), encoding="utf-8")
     passed = all(outcome["status"] == "passed" for outcome in outcomes)
-    print(f"{'all steps passed' if passed else 'NOT all steps passed'}: {args.out / 'summary.md'}")
-    return int(not passed)
+    result = "all steps passed" if passed else "NOT all steps passed"
+    print(f"{result}: {args.out / 'summary.md'}")
+    return 0 if passed else 1
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ from argparse import Namespace
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,7 @@ def prepare(args: argparse.Namespace) -> None:
 
 
 def rows_of(args: argparse.Namespace) -> Iterator[Row]:
-    """Measure the tree that PYTHONPATH names; the first rows are those of the benchmark."""
+    """Measure the tree that PYTHONPATH names; the benchmark's rows come first."""
     import torch
 
     from gtrans.environment import ENGINE, require
@@ -67,11 +68,14 @@ def rows_of(args: argparse.Namespace) -> Iterator[Row]:
     torch.set_num_threads(1)
     # The benchmarks of that tree, which are scripts.
     gpu, models = importlib.import_module("gpu"), importlib.import_module("models")
-    settings = {**gpu.GPU.settings, **(gpu.GPU.toy if args.cpu else {})}
+    settings = dict(gpu.GPU.settings)
+    if args.cpu:
+        settings |= gpu.GPU.toy
     if args.documents:
         settings["documents"] = args.documents
     wanted = Namespace(**settings)
-    setup = models.Setup(models.SIZES["toy" if args.cpu else gpu.GPU.size])
+    size = "toy" if args.cpu else gpu.GPU.size
+    setup = models.Setup(models.SIZES[size])
     yield from gpu.decoding(wanted, setup)
     yield from profiles(gpu, wanted, setup)
 
@@ -94,7 +98,7 @@ def profiles(gpu: Any, wanted: Namespace, setup: Any) -> Iterator[Row]:
     for text in texts:
         for span in DocumentUnit(512).cut([len(sentence) - 1 for sentence in text]):
             documents.append([text[number] for number in span.source])
-    sentences = [[sentence] for text in texts for sentence in text]
+    sentences = [[sentence] for sentence in chain(*texts)]
     cases = (
         ("G-Transformer", gpu.REGROUP, setup.by_document, documents),
         (gpu.SENTENCES, gpu.SENTENCES, setup.by_document, sentences),
@@ -164,8 +168,10 @@ def measure(args: argparse.Namespace) -> None:
         rows: list[Row] = []
         found["trees"][tree] = {"commit": named.read_text("utf-8").strip(), "rows": rows}
         words = [sys.executable, __file__, "child", "--work", str(args.work)]
-        words += ["--cpu"] if args.cpu else []
-        words += ["--documents", str(args.documents)] if args.documents else []
+        if args.cpu:
+            words.append("--cpu")
+        if args.documents:
+            words += ["--documents", str(args.documents)]
         paths = [str(folder), str(folder / "scripts" / "benchmarks")]
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
         log = args.out / f"{tree}.log"

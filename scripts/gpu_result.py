@@ -167,7 +167,7 @@ def gtrans(words: str, folder: Path, log: Path) -> float:
 
 
 class Results:
-    """What is known so far; ``OUT/results.json`` always has all of it."""
+    """The results so far; ``OUT/results.json`` always has all of them."""
 
     def __init__(self, out: Path) -> None:
         self.path = out / "results.json"

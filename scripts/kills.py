@@ -5,8 +5,8 @@
 A case is a command as a user types it, on a small corpus, with tiny models, on the CPU. It runs
 once without interruption. Then, trial by trial, it is started in an empty folder, killed with
 SIGKILL, started again, killed again, up to three times, until it ends by itself. Two kills of five
-wait for a file that is being written: a checkpoint, if the command trains. Its files must then be
-those of the uninterrupted run: byte by byte, checkpoints by all that they hold except times. No
+wait for a file that is being written: a checkpoint, if the command trains. Its files must then
+equal the uninterrupted run's: byte by byte, checkpoints by all that they hold except times. No
 child process may outlive a kill by more than ten seconds.
 
 Trials are kept as they come: run the same command again to go on. Delete FOLDER after a change of
@@ -257,9 +257,12 @@ def differences(expected: Path, folder: Path, patterns: Sequence[str]) -> list[s
 
 
 def _files(folder: Path, patterns: Sequence[str]) -> dict[str, Path]:
-    matching = (path for pattern in patterns for path in folder.glob(pattern))
-    files = (path for path in matching if path.is_file() and path.suffix not in (".lock", ".log"))
-    return {str(path.relative_to(folder)): path for path in files}
+    files = {}
+    for pattern in patterns:
+        for path in folder.glob(pattern):
+            if path.is_file() and path.suffix not in (".lock", ".log"):
+                files[str(path.relative_to(folder))] = path
+    return files
 
 
 def _values(path: Path) -> dict[str, Any]:
@@ -299,7 +302,7 @@ def _equal(first: Any, other: Any) -> bool:
 
 
 def expect(out: Path, name: str) -> float:
-    """Seconds of the uninterrupted run of a case, after those of the cases that it builds on.
+    """Run a case without interruption, after the cases that it builds on; returns the seconds.
 
     Raises:
         SystemExit: a command failed.

@@ -13,7 +13,7 @@ import random
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import islice, pairwise
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -48,12 +48,10 @@ def write_vocabulary(sentences: Sequence[str], size: int, folder: Path) -> Any:
     trainer = BertWordPieceTokenizer(lowercase=True)
     # The trainer would number the letters within words in the order of a hash table, another one in
     # every process, and choose by number between equally frequent subwords.
-    within = Counter(
-        letter
-        for sentence in sentences
-        for word, _ in trainer.pre_tokenizer.pre_tokenize_str(trainer.normalize(sentence))
-        for letter in word[1:]
-    )
+    within = Counter[str]()
+    for sentence in sentences:
+        for word, _ in trainer.pre_tokenizer.pre_tokenize_str(trainer.normalize(sentence)):
+            within.update(word[1:])
     kept = sorted(within, key=lambda letter: (-within[letter], letter))[:LETTERS]
     trainer.train_from_iterator(
         sentences,
@@ -147,7 +145,7 @@ def make_bert(
 
     torch.manual_seed(seed)
     folder.mkdir(parents=True, exist_ok=True)
-    sentences = [sentence for document in documents for sentence in document]
+    sentences = list(chain.from_iterable(documents))
     tokenizer = write_vocabulary(sentences, vocabulary, folder)
     config = BertConfig(
         vocab_size=len(tokenizer),
@@ -161,9 +159,14 @@ def make_bert(
     model = BertForMaskedLM(config).train()
     torch.nn.Module.to(model, device)  # the type of its own method takes no device
     if updates:
-        pairs = [pair for document in documents for pair in pairwise(document)]
+        firsts: list[str] = []
+        seconds: list[str] = []
+        for document in documents:
+            firsts += document[:-1]
+            seconds += document[1:]
         encoded = tokenizer(
-            *map(list, zip(*pairs, strict=True)),
+            firsts,
+            seconds,
             truncation=True,
             verbose=False,
             max_length=config.max_position_embeddings,

@@ -127,50 +127,66 @@ def named(label: str) -> tuple[str, str]:
 
 
 def rows_of(data: dict[str, Any]) -> Iterator[Row]:
-    """The lines of one JSON file: every score, and its change from a baseline with that seed."""
+    """Yield the lines of one JSON file: every score, and its change from a baseline."""
     settings = data["settings"]
-    updates = f"{settings['first-updates']}+{settings['further-updates']}"
+    first_updates = str(settings["first-updates"])
+    updates = f"{first_updates}+{settings['further-updates']}"
     rate = ", multiplier 1" if data["experiment"] == "results-chosen-rates" else ""
     finished = {row["label"]: row for row in data["rows"] if row["cells"]}
 
     def system(label: str) -> str:
-        return named(label)[0] + (rate if label != "sentence" else "")
+        name, _ = named(label)
+        return name if label == "sentence" else name + rate
 
     for label, row in finished.items():
+        _, context = named(label)
         first = Row(
-            data["experiment"],
-            CORPORA[row["corpus"]],
-            updates if label != "sentence" else f"{settings['first-updates']}",
-            system(label),
-            context=named(label)[1],
+            experiment=data["experiment"],
+            corpus=CORPORA[row["corpus"]],
+            updates=first_updates if label == "sentence" else updates,
+            system=system(label),
+            context=context,
             command=" ".join(data["command"]),
         )
-        against = finished.get(row["baseline"], {"label": "", "cells": {}})
-        baseline = system(against["label"]) if against["label"] else ""
+        baseline_row = finished.get(row["baseline"])
+        baseline = "" if baseline_row is None else system(baseline_row["label"])
         for metric, cell in row["cells"].items():
-            if metric == SPEED or (metric in OF_THE_MODEL and first.context != "true"):
+            if metric == SPEED or (metric in OF_THE_MODEL and context != "true"):
                 continue
-            theirs = against["cells"].get(metric, {"seeds": []})["seeds"]
-            by_seed = {entry["seed"]: entry["value"] for entry in theirs}
+            baseline_values: dict[int, float] = {}
+            if baseline_row is not None and metric in baseline_row["cells"]:
+                for entry in baseline_row["cells"][metric]["seeds"]:
+                    baseline_values[entry["seed"]] = entry["value"]
             for entry in cell["seeds"]:
-                name, seed = METRICS.get(metric, metric), entry["seed"]
-                score = replace(first, seed=str(seed), metric=name)
-                if metric == NON_INFERIORITY:
-                    yield replace(score, p=entry["value"], baseline=baseline)
-                    continue
-                low, high = entry.get("interval") or (None, None)
-                yield replace(score, value=entry["value"], low=low, high=high)
-                if "p" in entry and seed in by_seed:
-                    low, high = entry.get("change") or (None, None)
-                    yield replace(
-                        score,
-                        metric=f"change of {name}",
-                        value=entry["value"] - by_seed[seed],
-                        low=low,
-                        high=high,
-                        p=entry["p"],
-                        baseline=baseline,
-                    )
+                yield from rows_of_seed(first, metric, entry, baseline, baseline_values)
+
+
+def rows_of_seed(
+    row: Row,
+    metric: str,
+    entry: dict[str, Any],
+    baseline: str,
+    baseline_values: dict[int, float],
+) -> Iterator[Row]:
+    """Yield a score with one seed, and its change from the baseline's with the same seed."""
+    name = METRICS.get(metric, metric)
+    score = replace(row, seed=str(entry["seed"]), metric=name)
+    if metric == NON_INFERIORITY:
+        yield replace(score, p=entry["value"], baseline=baseline)
+        return
+    low, high = entry.get("interval") or (None, None)
+    yield replace(score, value=entry["value"], low=low, high=high)
+    if "p" in entry and entry["seed"] in baseline_values:
+        low, high = entry.get("change") or (None, None)
+        yield replace(
+            score,
+            metric=f"change of {name}",
+            value=entry["value"] - baseline_values[entry["seed"]],
+            low=low,
+            high=high,
+            p=entry["p"],
+            baseline=baseline,
+        )
 
 
 def without_doubles(rows: Sequence[Row]) -> list[Row]:
@@ -192,7 +208,7 @@ def without_doubles(rows: Sequence[Row]) -> list[Row]:
 
 
 def refuse_copies(rows: Sequence[Row]) -> None:
-    """Find controls that were never run: all their numbers are those of the true context.
+    """Find controls that were never run: all their numbers are the true context's.
 
     Raises:
         ValueError: a system has every score of a context in common with another context.
@@ -202,9 +218,12 @@ def refuse_copies(rows: Sequence[Row]) -> None:
         if row.value is not None:
             scores[row.experiment, *row.place[:-1]][row.metric] = row.value, row.low, row.high
     for key, values in scores.items():
-        own = scores.get((*key[:-1], "true"), {})
+        *system, context = key
+        if context == "true":
+            continue
+        own = scores.get((*system, "true"), {})
         common = values.keys() & own.keys()
-        if key[-1] != "true" and common and all(values[m] == own[m] for m in common):
+        if common and all(values[metric] == own[metric] for metric in common):
             raise ValueError(f"{', '.join(key)}: every score is that of the true context")
 
 
@@ -218,12 +237,15 @@ def pooled(rows: Sequence[Row]) -> Iterator[Row]:
     for group in groups.values():
         if len(group) < 2:
             continue
-        z = [math.copysign(normal.inv_cdf((row.p or 1e-300) / 2), row.value or 0) for row in group]
-        p = 2 * normal.cdf(-abs(mean(z)))
+        z_scores = []
+        widths = []
+        for row in group:
+            z = normal.inv_cdf((row.p or 1e-300) / 2)
+            z_scores.append(math.copysign(z, row.value or 0))
+            if row.high is not None and row.low is not None:
+                widths.append(row.high - row.low)
+        p = 2 * normal.cdf(-abs(mean(z_scores)))
         value = mean(row.value or 0 for row in group)
-        widths = [
-            row.high - row.low for row in group if row.high is not None and row.low is not None
-        ]
         low = high = None
         if len(widths) == len(group):
             half = mean(widths) / 2
@@ -238,9 +260,12 @@ def corrected(rows: Sequence[Row]) -> list[Row]:
         if row.primary and (row.seed == POOLED or row.place[:3] not in best):
             best[row.place[:3]] = number
     order = sorted(best.values(), key=lambda number: rows[number].p or 0)
-    done, least = list(rows), 0.0
+    done = list(rows)
+    least = 0.0
     for rank, number in enumerate(order):
-        least = max(least, min(1.0, (len(order) - rank) * (rows[number].p or 0)))
+        remaining = len(order) - rank
+        p = min(1.0, remaining * (rows[number].p or 0))
+        least = max(least, p)
         done[number] = replace(done[number], p_holm=least)
     return done
 
@@ -261,7 +286,8 @@ def read() -> list[Row]:
     with TABLE.open(encoding="utf-8", newline="") as file:
         rows: list[dict[str, Any]] = list(csv.DictReader(file))
     for row in rows:
-        row.update({k: float(row[k]) if row[k] else None for k in numbers})
+        for name in numbers:
+            row[name] = float(row[name]) if row[name] else None
     return [Row(**row) for row in rows]
 
 
@@ -281,9 +307,12 @@ def counts(rows: Sequence[Row]) -> dict[str, int]:
             sound.append(row)
     intervals = disagreeing = 0
     for row in tested:
-        if row.low is not None and row.high is not None:
-            intervals += 1
-            disagreeing += not row.low <= 0 <= row.high and (row.p or 0) >= 0.05
+        if row.low is None or row.high is None:
+            continue
+        intervals += 1
+        excludes_0 = not row.low <= 0 <= row.high
+        if excludes_0 and (row.p or 0) >= 0.05:
+            disagreeing += 1
     return {
         "p-values": len(tested),
         "by item of contrastive sets": len(of_items),
@@ -303,8 +332,10 @@ def as_csv(rows: Sequence[Row]) -> str:
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow([field.name for field in fields(Row)])
     for row in rows:
-        values = asdict(row).values()
-        writer.writerow([f"{value:.5g}" if isinstance(value, float) else value for value in values])
+        cells = []
+        for value in asdict(row).values():
+            cells.append(f"{value:.5g}" if isinstance(value, float) else value)
+        writer.writerow(cells)
     return buffer.getvalue()
 
 

@@ -2,8 +2,8 @@
 
     .venv/bin/python scripts/show_commands.py
 
-The commands are those of ``--dry-run`` on the corpus of exp_gtransformer/README.md, and of the
-options below where a script needs more.
+``--dry-run`` prints the commands on the corpus of exp_gtransformer/README.md, with the options
+below where a script needs more.
 """
 
 from __future__ import annotations
