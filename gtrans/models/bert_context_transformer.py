@@ -17,8 +17,7 @@ Eq 2.11-2.17     BERT-fused with drop-net (Zhu et al. 2020): ``--combine mean``
 ===============  =====================================================================
 
 The document-aware Transformer (Zhang et al. 2018) is the same model with a trained context
-encoder (``--context-layers`` above 0), which reads the embedded words of the context
-(``--context-input words``) or BERT's output (``--context-input bert``).
+encoder (``--context-layers`` above 0), on embedded words or on BERT's output (``--context-input``).
 """
 
 from collections.abc import Mapping

@@ -12,8 +12,7 @@ table VI    ``--use-groups``; figure 7: ``--keep-encoder-layers``
 table VIII  ``--no-encoder-fusion``, ``--no-decoder-fusion``
 ==========  ==========================================================================
 
-The model is the base with the layer fusion of :mod:`gtrans.models.base.options`; attention sees
-the whole unit.
+Every system has the same layer fusion as an option (:mod:`gtrans.models.base.options`).
 """
 
 from dataclasses import dataclass, replace

@@ -307,10 +307,7 @@ class Decoder(Stack, FairseqIncrementalDecoder):
     def step(self, tokens: Tensor, opens: Tensor, state: DecodeState) -> Tensor:
         """Return logits ``(hypotheses, vocabulary)`` after one more token of every hypothesis.
 
-        Args:
-            tokens: ``(hypotheses,)`` the newest tokens.
-            opens: ``(hypotheses,)`` True where the token opens a sentence.
-            state: updated in place.
+        Arguments as in :meth:`gtrans.models.base.model.DocumentModel.decode_step`.
         """
         return self.logits(self.step_states(tokens, opens, state))
 

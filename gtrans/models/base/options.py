@@ -1,9 +1,7 @@
 """Options that all systems share, their checks, and the parts that are built from them.
 
 Layer fusion (GTRANS, Yang et al. 2022) is an option of every system. Groups are counted from the
-bottom layer of a side, whatever its layers attend to, as in the paper. If the layers of a group
-see different things (sentences below, the whole document on top), the state of the group has what
-its widest layer has seen.
+bottom layer of a side, whatever its layers attend to, as in the paper.
 """
 
 import re

@@ -53,8 +53,7 @@ class WarmStartReport:
         loaded: copied under the same name.
         renamed: copied from another name.
         copied: global attention that was started from group attention.
-        grown: embeddings with another vocabulary, copied row by row, with ``(entries,)`` True on
-            copied rows.
+        grown: embeddings with another vocabulary, with ``(entries,)`` True on copied rows.
         new: initialised as in a new model.
         ignored: tensors of the checkpoint that the model does not have.
         entries: for each side how many entries were found, of how many.
@@ -131,14 +130,14 @@ def warm_start(
 
     Args:
         model: changed in place.
-        path: a checkpoint of this project, of a stock fairseq Transformer, or of the
-            authors' G-Transformer.
+        path: a checkpoint of this project, of fairseq, or of the authors' G-Transformer.
         dictionaries: ``encoder`` and ``decoder`` dictionaries of ``model``.
         copy_local_to_global: start global attention from the group attention of its layer.
         init_dict: dictionaries of a checkpoint that does not store its vocabulary.
-        special_tokens: value of ``--sentence-marks``, to compare; None: not compared.
-        options: all options of ``model``, to compare; None: not compared.
-        languages: source and target language of ``model``, to compare; None: not compared.
+        special_tokens: value of ``--sentence-marks``; this and the next two are compared unless
+            they are None.
+        options: all options of ``model``.
+        languages: source and target language of ``model``.
         other_vocabulary: accept other languages, and few known entries.
 
     Raises:
