@@ -295,32 +295,36 @@ class SearchProgress:
         Returns:
             ``(hypotheses,)`` the old hypothesis that each new one continues.
         """
-        beam, vocabulary_size = self.options.beam, log_probs.size(1)
+        beam, vocabulary_size, never = self.options.beam, log_probs.size(1), float("-inf")
         totals = self._totals(log_probs.view(self.width, beam, -1)).flatten(1)
         best, index = largest(totals, min(2 * beam, totals.size(1)))
         candidates = index.new_empty(2, *index.shape)
         origin, token = candidates
         torch.div(index, vocabulary_size, rounding_mode="floor", out=origin)
         torch.remainder(index, vocabulary_size, out=token)
-        ends = self._ends(token, origin) & best.gt(float("-inf"))
+        # (width, candidates + 1): which candidates end their document, and, last, whether any
+        # hypothesis goes on. All that the host must know, in one transfer.
+        flags = torch.empty(self.width, token.size(1) + 1, dtype=torch.bool, device=self.device)
+        ends, goes_on = flags[:, :-1], flags[:, -1:]
+        torch.logical_and(self._ends(token, origin), best.gt(never), out=ends)
         # As in fairseq: candidates that end a document are finished if they are among the best
-        # `beam`; of the candidates that do not end, the best `beam` continue.
-        ending = ends[:, :beam]
-        # Candidates that do not end, the best first, and then the others.
+        # `beam`; of the candidates that do not end, the best `beam` continue. So candidates that
+        # do not end come first, the best before the others.
         chosen = ends.view(torch.uint8).sort(dim=1, stable=True).indices[:, :beam]
         if chosen.size(1) < beam:
             chosen = torch.cat([chosen, chosen[:, :1].expand(-1, beam - chosen.size(1))], 1)
-        self.scores = best.masked_fill(ends, float("-inf")).gather(1, chosen)
+        self.scores = best.masked_fill(ends, never).gather(1, chosen)
         picked = candidates.gather(2, chosen.expand(2, -1, -1))
         self._trace.add(self.numbers, picked, self.scores)
         self._advance(*picked)
-        # The first hypothesis is the best one. All that the host must know, in one transfer.
-        alive = self.scores[:, :1].gt(float("-inf"))
-        told = torch.cat([ending, alive], 1).cpu().numpy()
-        if told[:, :-1].any():
-            self._trace.add_ends(ending, origin[:, :beam], best[:, :beam])
-            self._found += told[:, :-1].sum(1)
-        is_active = self.is_active & told[:, -1] & (self._found < beam)
+        # The first hypothesis is the best one.
+        torch.gt(self.scores[:, :1], never, out=goes_on)
+        on_host = flags.cpu().numpy()
+        is_end, is_alive = on_host[:, :beam], on_host[:, -1]
+        if is_end.any():
+            self._trace.add_ends(ends[:, :beam], origin[:, :beam], best[:, :beam])
+            self._found += is_end.sum(1)
+        is_active = self.is_active & is_alive & (self._found < beam)
         self._let_linger(is_active)
         return (picked[0] + self._offsets[: self.width]).flatten()
 

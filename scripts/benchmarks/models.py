@@ -301,7 +301,7 @@ class Endless:
     def decode_step(self, *arguments: Any, **named: Any) -> Tensor:
         """The model's logits with an improbable ``</s>``, ``(rows, entries)``."""
         logits: Tensor = self._model.decode_step(*arguments, **named)
-        logits[:, self._eos] = -1e4
+        logits[:, self._eos].fill_(-1e4)
         return logits
 
 
