@@ -211,10 +211,10 @@ def run(args: argparse.Namespace) -> None:
 
 def _options(args: argparse.Namespace) -> DecodingOptions:
     writes_json = args.json or _is_json_lines(args.output)
-    return DecodingOptions.of(
+    return DecodingOptions.from_flags(
         args,
         paths=tuple(split_paths(args.path)),
-        search=SearchOptions.of(args),
+        search=SearchOptions.from_flags(args),
         context=_overrides(args.model_overrides) | context_of(args),
         selection=selection_of(args),
         nbest=(args.nbest or 1) if writes_json else 0,

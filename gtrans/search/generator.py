@@ -43,7 +43,7 @@ MOST_LOGITS = 250 * 5 * 30_000
 
 
 def refuse_unsupported(generation: Any) -> None:
-    """Raises GtransError for generation options that document search does not support."""
+    """Raise GtransError for generation options that document search does not support."""
     for field in fields(GenerationConfig):
         value = getattr(generation, field.name, field.default)
         if field.name not in _HONOURED | _UNRELATED and value != field.default:
@@ -54,17 +54,16 @@ def refuse_unsupported(generation: Any) -> None:
 
 
 def rows_at_once(beam: int, vocabulary: int) -> int:
-    """The most rows whose logits in a step are no more than ``MOST_LOGITS``; at least 1."""
+    """Return the most rows whose logits in a step fit into ``MOST_LOGITS``; at least 1."""
     return max(MOST_LOGITS // (beam * vocabulary), 1)
 
 
 def make_batches(
     lengths: Sequence[int], max_tokens: int, max_rows: int | None = None
 ) -> list[list[int]]:
-    """Batches of row indices with at most ``max_tokens`` tokens each, padding included.
+    """Return batches of row indices with at most ``max_tokens`` tokens each, padding included.
 
-    A longer row is a batch of its own. The longest rows come first, so that rows of similar
-    length are decoded together. So the first batch has the longest rows, whose keys need the most
+    A longer row is a batch of its own. The longest rows come first. Their keys need the most
     memory; later batches have more rows, whose logits may need more (:func:`rows_at_once`).
 
     Args:
@@ -95,13 +94,13 @@ class DocumentGenerator:
     def __init__(
         self, models: Sequence[Any], task: Any, options: SearchOptions, nbest: int = 1
     ) -> None:
-        """A generator for an ensemble of ``models``, or one.
+        """Generate with an ensemble of ``models``, or one.
 
         Args:
             models: the models.
             task: their task.
             options: of the search.
-            nbest: how many translations of a part are kept; a document may have very many parts.
+            nbest: how many translations of a part are kept.
 
         Raises:
             GtransError: the model does not decide where documents end, but is to (``free``).
@@ -117,14 +116,14 @@ class DocumentGenerator:
         for language in split_languages(task.cfg.langs):
             forbidden.add(dictionary.index(language_token(language)))
         vocabulary = SearchVocabulary(
-            frame.opening,
-            frame.eos,
-            frame.pad,
-            dictionary.unk(),
-            tuple(sorted(forbidden)),
-            frame.prefix,
-            min(model.max_decoder_positions() for model in self.models),
-            frame.document_token,
+            opening=frame.opening,
+            eos=frame.eos,
+            pad=frame.pad,
+            unk=dictionary.unk(),
+            forbidden=tuple(sorted(forbidden)),
+            prefix=frame.prefix,
+            max_input_tokens=min(model.max_decoder_positions() for model in self.models),
+            document_token=frame.document_token,
         )
         self.rows_at_once = rows_at_once(options.beam, len(dictionary))
         if options.free and frame.document_token is None:
@@ -146,15 +145,13 @@ class DocumentGenerator:
     def documents(
         self, source: Mapping[str, Tensor], finished: Parts | None = None
     ) -> list[list[DocumentHypothesis]]:
-        """The hypotheses of every row, the best first, at least one each.
+        """Return the hypotheses of every row, the best first, at least one each.
 
         They hold only the kept sentences of the row.
 
         Args:
-            source: ``net_input`` of
-                :meth:`gtrans.data.examples.ExampleBuilder.collate`.
-            finished: keeps the parts of documents that are translated chunk by chunk;
-                those that it has are not translated again.
+            source: ``net_input`` of :meth:`gtrans.data.examples.ExampleBuilder.collate`.
+            finished: finished parts of documents that are translated chunk by chunk.
 
         Raises:
             GtransError: the models' probabilities are NaN.
@@ -166,37 +163,39 @@ class DocumentGenerator:
             source_lengths.append([sentence.numel() - 1 for sentence in row])
         complete = self._complete(source)
         # Sentences are too small to be kept one by one.
-        kept = None if self.examples.unit.tokens_at_once is None else finished
-        hypotheses = self.search.search(self.models, complete, source_lengths, kept)
+        if self.examples.unit.tokens_at_once is None:
+            finished = None
+        hypotheses = self.search.search(self.models, complete, source_lengths, finished)
         # With finite probabilities the search always finds a hypothesis.
         if not all(row and math.isfinite(row[0].score) for row in hypotheses):
             raise not_finite(self.models)
-        found: list[list[DocumentHypothesis]] = []
+        kept_hypotheses = []
         for wanted, row in zip(self.examples.wanted(source), hypotheses, strict=True):
-            found.append([])
+            kept_row = []
             for hypothesis in row:
                 sentences = hypothesis.sentences[wanted]
-                found[-1].append(replace(hypothesis, sentences=sentences))
-        return found
+                kept_row.append(replace(hypothesis, sentences=sentences))
+            kept_hypotheses.append(kept_row)
+        return kept_hypotheses
 
     def sentences(self, source: Mapping[str, Tensor]) -> list[list[list[dict[str, Any]]]]:
-        """For every row, for each of its sentences, the hypotheses as fairseq's dictionaries.
+        """Return the hypotheses of every sentence of every row, as fairseq's dictionaries.
 
         The n-th hypothesis of a sentence is part of the n-th hypothesis of its row.
         """
-        found: list[list[list[dict[str, Any]]]] = []
+        rows = []
         for row in self.documents(source):
-            found.append([])
-            sentences = [hypothesis.sentences for hypothesis in row]
-            for several in zip(*sentences, strict=True):
-                found[-1].append([self._entry(sentence) for sentence in several])
-        return found
+            sentences = []
+            for hypotheses in zip(*(document.sentences for document in row), strict=True):
+                sentences.append([self._entry(hypothesis) for hypothesis in hypotheses])
+            rows.append(sentences)
+        return rows
 
     def batch(self, sample: dict[str, Any]) -> list[list[dict[str, Any]]]:
-        """The hypotheses of every sentence of a batch, one sentence after the other.
+        """Return the hypotheses of every sentence of a batch, one sentence after the other.
 
-        The ids, the source and the target in ``sample`` are replaced by sentences,
-        so that ``fairseq-generate`` prints the lines of each sentence.
+        Sentences replace the ids, the source and the target in ``sample``, so that
+        ``fairseq-generate`` prints the lines of each sentence.
 
         Raises:
             GtransError: the model reads its earlier translations, but the batch does not hold
@@ -211,28 +210,30 @@ class DocumentGenerator:
             )
         source = source_of(net_input)
         translations = self.sentences(source)
-        wanted = self.examples.wanted(source)
-
-        def joined(rows: list[list[Tensor]]) -> Tensor:
-            """``(sentences, longest)`` ids of the wanted sentences of all rows."""
-            sentences: list[Tensor] = []
-            for row, part in zip(rows, wanted, strict=True):
-                sentences += row[part]
-            padded: Tensor = self.examples.frame.pad_rows(sentences)
-            return padded
-
         firsts = sample["first_sentence"].tolist()
         numbers: list[int] = []
+        sentences: list[list[dict[str, Any]]] = []
         for first, row in zip(firsts, translations, strict=True):
             numbers += range(first, first + len(row))
+            sentences += row
         sample["id"] = torch.tensor(numbers)
-        net_input["src_tokens"] = joined(self.examples.sources_to_translate(source))
+        wanted = self.examples.wanted(source)
+        net_input["src_tokens"] = self._wanted(self.examples.sources_to_translate(source), wanted)
         if sample.get("target") is not None:
-            sample["target"] = joined(list(map(self.examples.frame.sentences, sample["target"])))
-        return [sentence for row in translations for sentence in row]
+            targets = [self.examples.frame.sentences(row) for row in sample["target"]]
+            sample["target"] = self._wanted(targets, wanted)
+        return sentences
+
+    def _wanted(self, rows: Sequence[list[Tensor]], wanted: Sequence[slice]) -> Tensor:
+        """``(sentences, longest)`` ids of the wanted sentences of all rows."""
+        sentences: list[Tensor] = []
+        for row, part in zip(rows, wanted, strict=True):
+            sentences += row[part]
+        padded: Tensor = self.examples.frame.pad_rows(sentences)
+        return padded
 
     def document(self, document: Tensor) -> list[list[dict[str, Any]]]:
-        """The hypotheses of every sentence of one document, ``(sentences, length)`` ids."""
+        """Return the hypotheses of every sentence of a document, ``(sentences, length)`` ids."""
         builder = self.examples
         sentences: list[Tensor] = []
         for row in document:
@@ -248,10 +249,10 @@ class DocumentGenerator:
             net_input = builder.collate([examples[index] for index in batch])["net_input"]
             source = {name: tensor.to(document.device) for name, tensor in net_input.items()}
             translations.update(zip(batch, self.sentences(source), strict=True))
-        found: list[list[dict[str, Any]]] = []
+        hypotheses: list[list[dict[str, Any]]] = []
         for number in range(len(examples)):
-            found += translations[number]
-        return found
+            hypotheses += translations[number]
+        return hypotheses
 
     def _entry(self, sentence: SentenceHypothesis) -> dict[str, Any]:
         return {
@@ -264,7 +265,7 @@ class DocumentGenerator:
 
 
 def not_finite(models: Iterable[Any]) -> GtransError:
-    """The error for models whose probabilities are NaN or infinite, with finite parameters."""
+    """Return the error for models with finite parameters but infinite or NaN probabilities."""
     paths: list[str] = []
     for model in models:
         path = getattr(model, "loaded_from", None)

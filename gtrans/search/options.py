@@ -30,13 +30,16 @@ def _option(default: Any, least: float, most: float = math.inf, help_text: str =
 
 @dataclass(frozen=True)
 class _Options:
-    """Options that are flags of a command, too."""
+    """Options that are flags of a command."""
 
     def __post_init__(self) -> None:
-        """Raises GtransError for values out of range."""
+        """Raise GtransError for values out of range."""
         for option in fields(self):
-            value, (least, most) = getattr(self, option.name), option.metadata.get("range", (0, 0))
-            if not option.metadata or value is None or least <= value <= most:
+            value = getattr(self, option.name)
+            if not option.metadata or value is None:
+                continue
+            least, most = option.metadata["range"]
+            if least <= value <= most:
                 continue
             limits = f"at least {least:g}" if most == math.inf else f"from {least:g} to {most:g}"
             raise GtransError(f"`{_flag(option.name)}` must be {limits}, but is {value}.")
@@ -58,16 +61,15 @@ class _Options:
                 )
 
     @classmethod
-    def of(cls, given: Any, **others: Any) -> Self:
-        """Those in a command's options, by their names; the rest is in ``others`` or has defaults.
+    def from_flags(cls, given: Any, **others: Any) -> Self:
+        """Read the options by their names; ``others`` and defaults are the rest.
 
         ``given``: parsed flags, or fairseq's options of generation.
         """
-        values = {
-            option.name: getattr(given, option.name)
-            for option in fields(cls)
-            if option.name not in others and hasattr(given, option.name)
-        }
+        values = {}
+        for option in fields(cls):
+            if option.name not in others and hasattr(given, option.name):
+                values[option.name] = getattr(given, option.name)
         return cls(**values, **others)
 
 
@@ -75,9 +77,8 @@ class _Options:
 class SearchOptions(_Options):
     """Options of beam search; lengths count the words of one sentence.
 
-    The default limit of ``2 n + 50`` words for a sentence of n words is longer than a real
-    translation between any two scripts, but stops a model early that repeats itself in a short
-    sentence. (fairseq's limit of 200 cuts long sentences, and is too large for the short ones.)
+    The default limit of ``2 n + 50`` words is longer than real translations, but stops a model
+    early that repeats itself in a short sentence.
 
     Attributes:
         beam: hypotheses of a document.
@@ -86,7 +87,7 @@ class SearchOptions(_Options):
         lenpen: scores are divided by ``length ** lenpen``.
         unkpen: subtracted from the log-probability of the unknown word.
         no_repeat_ngram_size: no sentence has the same sequence of so many subwords twice, as in
-            fairseq; another sentence of the document may repeat it. 0: anything may be repeated.
+            fairseq; 0: anything may be repeated.
         free: the model decides how many sentences a document has and where it ends; lengths then
             count all tokens of the document.
         unnormalized: scores are not divided.
@@ -126,15 +127,15 @@ class SearchOptions(_Options):
     temperature: float = _option(1.0, 1e-6, _LARGEST)
 
     def limit(self, source_length: int) -> int:
-        """Most words of the translation of a sentence of ``source_length`` words."""
+        """Return the most words of the translation of a sentence of ``source_length`` words."""
         return max(int(source_length * self.max_len_a + self.max_len_b), self.min_len, 1)
 
     def score(self, log_probs: Sequence[float]) -> float:
-        """What finished translations are compared by; ``log_probs``: of all tokens."""
+        """Return the score of a finished translation from the ``log_probs`` of all tokens."""
         return self.normalized(sum(log_probs), len(log_probs))
 
     def normalized(self, total: float, tokens: int) -> float:
-        """``total`` divided by the length to the power of ``lenpen``."""
+        """Return ``total`` divided by the length to the power of ``lenpen``."""
         return total / (1.0 if self.unnormalized else tokens**self.lenpen)
 
 
@@ -144,12 +145,10 @@ class DecodingOptions(_Options):
 
     Attributes:
         paths: checkpoints; several are an ensemble.
-        data: the data folder that the models were trained with; None: what the first
-            checkpoint stores of it.
+        data: the data folder of the models; None: what the first checkpoint stores.
         search: beam and lengths.
-        max_tokens: most source tokens of a batch, with special tokens and padding; a longer row is
-            a batch of its own. Short rows are fewer, as
-            :func:`gtrans.search.generator.rows_at_once` says.
+        max_tokens: most source tokens of a batch, padding included; a longer row is a batch of its
+            own. Short rows are fewer (:func:`gtrans.search.generator.rows_at_once`).
         max_doc_tokens: most tokens of a document unit; None: the checkpoint's.
         overlap: sentences of the chunk before that a chunk of a document begins with.
         context: options instead of the checkpoint's: ``context_kind``, ``context_sentence``,
@@ -161,7 +160,7 @@ class DecodingOptions(_Options):
         workers: how many processes decode, on processor cores or GPUs; 0: as many as there are.
         force: translate anew, even if the output or a part of it is finished.
         nbest: how many translations of a sentence are written as JSON lines, with their scores;
-            0: the text of the best one.
+            0: the best one as text.
         copy_symbols: symbols and emoji that a translation lacks are copied into it.
         selection: the text to read of rows with several texts or directions.
     """
@@ -203,7 +202,7 @@ class DecodingOptions(_Options):
     selection: TextSelection = ALL_TEXT
 
     def __post_init__(self) -> None:
-        """Raises GtransError for values out of range, or options that contradict each other."""
+        """Raise GtransError for values out of range, or options that contradict each other."""
         super().__post_init__()
         if self.nbest > self.search.beam:
             raise GtransError(
@@ -218,7 +217,7 @@ class DecodingOptions(_Options):
 
 
 def split_paths(paths: str) -> list[str]:
-    """The checkpoints of ``--path A.pt:B.pt``.
+    """Return the checkpoints of ``--path A.pt:B.pt``.
 
     Raises:
         GtransError: there is none.

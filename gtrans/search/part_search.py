@@ -31,12 +31,22 @@ class Parts:
     """Keeps the translations of parts, so that an interrupted search can go on behind them.
 
     Attributes:
-        known: those that are finished, by row of the document in the batch and number of the part.
-        add: is called with the others: row, number, hypotheses.
+        finished: the finished parts, by row of the document in the batch and number of the part.
+        add: called with every other part: row, number, hypotheses.
     """
 
-    known: Mapping[tuple[int, int], PartsOfDocument]
+    finished: Mapping[tuple[int, int], PartsOfDocument]
     add: Callable[[int, int, PartsOfDocument], None]
+
+    def of_all(self, parts: Sequence[_Part], number: int) -> list[PartsOfDocument] | None:
+        """Return the hypotheses of all ``parts``; None: one is not finished."""
+        found = []
+        for part in parts:
+            hypotheses = self.finished.get((part.document.number, number))
+            if hypotheses is None:
+                return None
+            found.append(hypotheses)
+        return found
 
 
 @dataclass
@@ -46,10 +56,10 @@ class _Document:
     Attributes:
         number: its row.
         sentences: its source sentences, each with ``</s>``.
-        lengths: their words.
+        lengths: words of each sentence.
         spans: its parts.
         memories: the memory of each model for the next part; empty if no model has one.
-        parts: the hypotheses of those that are translated, the best first.
+        parts: the hypotheses of the translated parts, the best first.
         best: the best translation so far, sentence by sentence.
     """
 
@@ -70,7 +80,8 @@ class _Document:
         """Store the hypotheses of the next part."""
         self.parts.append(hypotheses)
         like = self.sentences[0]
-        self.best += [like.new_tensor(sentence.tokens) for sentence in hypotheses[0].sentences]
+        for sentence in hypotheses[0].sentences:
+            self.best.append(like.new_tensor(sentence.tokens))
 
 
 @dataclass
@@ -79,10 +90,10 @@ class _Part:
 
     Attributes:
         document: the document.
-        sentences: those that it reads, and its own.
-        own: its own.
-        beginning: ``(length,)`` the input of the decoder before the first own one is opened; None
-            in a part that reads no others.
+        sentences: all sentences that the part reads.
+        own: the sentences to translate.
+        beginning: ``(length,)`` the decoder's input before the first own sentence; None: the part
+            reads no other sentences.
     """
 
     document: _Document
@@ -94,13 +105,11 @@ class _Part:
 class PartSearch(DocumentSearch):
     """Beam search over documents, part by part.
 
-    A part knows two things of those before it. If chunks overlap, it begins with the last
-    sentences of the one before, their source and their finished translations, which the model
-    reads in one pass as a given beginning. If the model was trained on streams, or reads its
-    earlier translations, it has a memory of the document. The memory is updated once for each
-    part, from the states of all that it has read and of its best translation (Feng et al. 2022,
-    §3.4). The parts of a batch of documents advance together. Time and memory per part do not
-    depend on the length of a document.
+    If chunks overlap, a part begins with the last sentences of the part before: their source and
+    their finished translations, which the model reads in one pass. A model of streams, or one that
+    reads its earlier translations, has a memory of the document. The memory is updated once for
+    each part, from all states and the best translation (Feng et al. 2022, §3.4). The documents of
+    a batch advance together. Time and memory per part do not depend on the length of a document.
 
     The n-th hypothesis of a document consists of the n-th hypotheses of its parts. Each of them
     continues the best hypotheses of the parts before.
@@ -114,10 +123,7 @@ class PartSearch(DocumentSearch):
         unit: Unit,
         nbest: int,
     ) -> None:
-        """A search over documents that ``unit`` cuts into parts.
-
-        ``nbest`` translations of every part are kept; a document may have very many.
-        """
+        """Search documents that ``unit`` cuts into parts; keep ``nbest`` translations of each."""
         super().__init__(vocabulary, options)
         self.frame = frame
         self.unit = unit
@@ -131,46 +137,57 @@ class PartSearch(DocumentSearch):
         source_lengths: Sequence[Sequence[int]],
         finished: Parts | None = None,
     ) -> list[list[DocumentHypothesis]]:
-        """See :meth:`gtrans.search.document_search.DocumentSearch.search`.
+        """Translate as :meth:`gtrans.search.document_search.DocumentSearch.search`.
 
         Rows are whole documents. Finished parts are used as long as all documents have the next
-        one, so that the rest of the search has the same batches, and the same memories, as an
-        undisturbed one.
+        one, so that the rest has the same batches, and memories, as an undisturbed search.
         """
-        # In training on single documents every chunk begins with the initial memory.
-        carries = self.unit.sentence_by_sentence or self.unit.trained_in_runs
-        documents: list[_Document] = []
-        for row, lengths in zip(source["src_tokens"], source_lengths, strict=True):
-            memories = [model.new_memory() for model in models] if carries else []
-            sentences, spans = self.frame.sentences(row), self.unit.parts(lengths)
-            document = _Document(len(documents), sentences, lengths, spans, memories)
-            documents.append(document)
-        while not all(document.is_finished for document in documents):
-            parts = [self._next(document) for document in documents if not document.is_finished]
-            number = len(parts[0].document.parts)
-            known: list[Any] = [None]
-            if finished is not None:
-                known = [finished.known.get((part.document.number, number)) for part in parts]
-            is_known = None not in known
-            if is_known:
-                for part, hypotheses in zip(parts, known, strict=True):
+        documents = self._documents(models, source, source_lengths)
+        while True:
+            unfinished = [document for document in documents if not document.is_finished]
+            if not unfinished:
+                break
+            parts = [self._next(document) for document in unfinished]
+            number = len(unfinished[0].parts)
+            stored = None if finished is None else finished.of_all(parts, number)
+            if stored is not None:
+                for part, hypotheses in zip(parts, stored, strict=True):
                     part.document.add([self._document(sentences) for sentences in hypotheses])
             # First parts have no beginning, and some others have no room for one.
             with_beginning = [part for part in parts if part.beginning is not None]
             without = [part for part in parts if part.beginning is None]
-            for rows in filter(None, (with_beginning, without)):
-                if not self._translate(models, rows, is_known):
+            for rows in (with_beginning, without):
+                if rows and not self._process(models, rows, is_stored=stored is not None):
                     return [[] for _ in documents]
-            if finished is not None and not is_known:
+            if finished is not None and stored is None:
                 for part in parts:
                     hypotheses = [hypothesis.sentences for hypothesis in part.document.parts[-1]]
                     finished.add(part.document.number, number, hypotheses)
         return [self._joined(document.parts) for document in documents]
 
-    def _translate(self, models: Sequence[Any], parts: Sequence[_Part], is_known: bool) -> bool:
+    def _documents(
+        self,
+        models: Sequence[Any],
+        source: Mapping[str, Tensor],
+        source_lengths: Sequence[Sequence[int]],
+    ) -> list[_Document]:
+        """Return the documents of a batch, untranslated."""
+        # In training on single documents every chunk begins with the initial memory.
+        has_memory = self.unit.sentence_by_sentence or self.unit.trained_in_runs
+        documents: list[_Document] = []
+        for row, lengths in zip(source["src_tokens"], source_lengths, strict=True):
+            memories = []
+            if has_memory:
+                memories = [model.new_memory() for model in models]
+            sentences = self.frame.sentences(row)
+            spans = self.unit.parts(lengths)
+            documents.append(_Document(len(documents), sentences, lengths, spans, memories))
+        return documents
+
+    def _process(self, models: Sequence[Any], parts: Sequence[_Part], is_stored: bool) -> bool:
         """Translate parts that all have a beginning or all have none, and update the memories.
 
-        ``is_known``: they are translated already.
+        ``is_stored``: they are translated already.
 
         Returns:
             False if a part has no hypothesis.
@@ -185,51 +202,72 @@ class PartSearch(DocumentSearch):
         for number in range(len(parts[0].document.memories)):
             of_model = [part.document.memories[number] for part in parts]
             memories.append(type(of_model[0]).joined(of_model))
-        if not is_known:
-            shared: dict[str, Any] = dict(source)
-            beginnings = [part.beginning for part in parts if part.beginning is not None]
-            if beginnings:
-                shared["prefix"] = self.frame.pad_rows(beginnings)
-            inputs = [{**shared, "memory": memory} for memory in memories]
-            if not memories:
-                inputs = [dict(shared) for _ in models]
-            lengths = []
-            for part in parts:
-                lengths.append([part.document.lengths[number] for number in part.own])
-            results = self.run(models, inputs, lengths)
-            if not all(results):
-                return False
-            for part, hypotheses in zip(parts, results, strict=True):
-                part.document.add(hypotheses[: self.nbest])
-        if not memories or all(part.document.is_finished for part in parts):
-            return True
+        if not is_stored and not self._translate(models, parts, source, memories):
+            return False
+        if memories and not all(part.document.is_finished for part in parts):
+            self._remember(models, parts, source, memories, is_stored)
+        return True
+
+    def _translate(
+        self,
+        models: Sequence[Any],
+        parts: Sequence[_Part],
+        source: dict[str, Tensor],
+        memories: Sequence[Any],
+    ) -> bool:
+        """Translate parts and store their hypotheses; return False if a part has none."""
+        shared: dict[str, Any] = dict(source)
+        beginnings = [part.beginning for part in parts if part.beginning is not None]
+        if beginnings:
+            shared["prefix"] = self.frame.pad_rows(beginnings)
+        inputs = [{**shared, "memory": memory} for memory in memories]
+        if not memories:
+            inputs = [dict(shared) for _ in models]
+        lengths = []
+        for part in parts:
+            lengths.append([part.document.lengths[number] for number in part.own])
+        results = self.run(models, inputs, lengths)
+        if not all(results):
+            return False
+        for part, hypotheses in zip(parts, results, strict=True):
+            part.document.add(hypotheses[: self.nbest])
+        return True
+
+    def _remember(
+        self,
+        models: Sequence[Any],
+        parts: Sequence[_Part],
+        source: dict[str, Tensor],
+        memories: Sequence[Any],
+        is_stored: bool,
+    ) -> None:
+        """Update the memories of the documents with the best translations of ``parts``."""
         rows = []
         for part in parts:
             sentences = [part.document.best[number] for number in part.sentences]
             rows.append(self.frame.target(sentences)[0])
-        written = self.frame.pad_rows(rows)
+        target = self.frame.pad_rows(rows)
         for number, (model, memory) in enumerate(zip(models, memories, strict=True)):
-            if is_known:
-                model.read({**source, "prev_output_tokens": written}, memory)
+            if is_stored:
+                model.read({**source, "prev_output_tokens": target}, memory)
             else:
-                model.remember(written, memory)
+                model.remember(target, memory)
             for row, part in enumerate(parts):
                 part.document.memories[number] = memory.following(torch.tensor([row]))
-        return True
 
     def _next(self, document: _Document) -> _Part:
-        """The next part, without the earlier sentences that leave no room.
-
-        Their translations may be so long that the decoder could not read the new ones, too.
-        """
+        """Return the next part, without earlier sentences that leave the decoder no room."""
         span = document.spans[len(document.parts)]
         limit = self.vocabulary.max_input_tokens
-        needed = sum(document.lengths[number] + SPECIAL_TOKENS_PER_SENTENCE for number in span.kept)
+        needed = 0
+        for number in span.kept:
+            needed += document.lengths[number] + SPECIAL_TOKENS_PER_SENTENCE
         for first in range(span.source.start, span.kept.start):
             earlier = [document.best[number] for number in range(first, span.kept.start)]
             beginning = self.frame.read_before(earlier)
             if limit is None or len(beginning) + needed <= limit:
-                return _Part(document, range(first, span.source.stop), span.kept, beginning)
+                sentences = range(first, span.source.stop)
+                return _Part(document, sentences, span.kept, beginning)
         return _Part(document, span.kept, span.kept, None)
 
     def _joined(self, parts: Sequence[Sequence[DocumentHypothesis]]) -> list[DocumentHypothesis]:
@@ -246,14 +284,14 @@ class PartSearch(DocumentSearch):
         tokens: list[int] = []
         scores: list[float] = []
         # The search itself sets the special tokens between the sentences and at the end.
-        begins_with_token = self.vocabulary.opening != self.vocabulary.eos
+        has_opening = self.vocabulary.opening != self.vocabulary.eos
         for sentence in sentences:
-            if begins_with_token and tokens:
+            if has_opening and tokens:
                 tokens.append(self.vocabulary.opening)
                 scores.append(0.0)
             tokens += sentence.tokens
             scores += sentence.scores
-        if begins_with_token:
+        if has_opening:
             tokens.append(self.vocabulary.eos)
             scores.append(0.0)
         return DocumentHypothesis(sentences, self.options.score(scores), tokens, scores)

@@ -544,7 +544,7 @@ class DocumentTranslationTask(FairseqTask):
         """Return the document search."""
         refuse_unsupported(args)
         nbest = int(getattr(args, "nbest", 1))
-        return DocumentGenerator(models, self, SearchOptions.of(args), nbest)
+        return DocumentGenerator(models, self, SearchOptions.from_flags(args), nbest)
 
     def inference_step(
         self,

@@ -55,7 +55,8 @@ def how_to_translate(arguments: str) -> DecodingOptions:
     options = DecodingOptions(paths=())
     try:
         most = int(given.pop(_MAX_TOKENS, options.max_tokens))
-        return replace(options, search=SearchOptions.of(Namespace(**given)), max_tokens=most)
+        search = SearchOptions.from_flags(Namespace(**given))
+        return replace(options, search=search, max_tokens=most)
     except (ValueError, TypeError) as error:
         raise GtransError(f"`{_FLAG}` {arguments}: {error}") from None
 
