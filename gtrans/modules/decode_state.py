@@ -1,8 +1,7 @@
 """The memory of a decoder between two steps of beam search.
 
-There are ``documents * beam`` hypotheses, grouped by document. They may be
-in different sentences, at different positions. What the hypotheses of a document have in common
-is stored once and read once, by all of them together:
+There are ``documents * beam`` hypotheses, grouped by document. They may be in different sentences,
+at different positions. What they have in common is stored once and read by all together:
 
 * Keys and values of the target are a :class:`TokenTree`: each token that some hypothesis of the
   document has written stands in it once, and a mask says which hypothesis goes back to it. So
@@ -46,17 +45,19 @@ class TokenTree:
     """
 
     def __init__(self, layers: Sequence[int], like: Tensor, documents: int, beam: int) -> None:
-        """``like``: a tensor whose last dimension, type and device keys and values have, too."""
+        """``like``: a tensor with the last dimension, type and device of keys and values."""
         capacity = 64
         self.numbers = layers
         self.width = 0
         self._beam = beam
+        # (keys and values, layers, documents, capacity, dim)
         self._data = like.new_zeros(2, len(layers), documents, capacity, like.size(-1))
         self._mask = like.new_full((documents, beam, capacity), float("-inf"))
         # The next mask is written here, and then the two change places.
         self._next_mask = torch.empty_like(self._mask)
-        own = torch.eye(beam, dtype=torch.bool, device=like.device)
-        self._own = self._mask.new_zeros(beam, beam).masked_fill_(~own, float("-inf"))
+        is_own = torch.eye(beam, dtype=torch.bool, device=like.device)
+        own = self._mask.new_zeros(beam, beam)
+        self._own = own.masked_fill_(~is_own, float("-inf"))
 
     def begin_step(self, opens: Tensor | None = None) -> None:
         """Make room for the next tokens, each seen by its own hypothesis only.
@@ -64,7 +65,8 @@ class TokenTree:
         ``opens (documents, beam)``: hypotheses that forget all tokens before, or None.
         """
         if opens is not None:
-            self._mask[:, :, : self.width].masked_fill_(opens[:, :, None], float("-inf"))
+            seen = self._mask[:, :, : self.width]
+            seen.masked_fill_(opens[:, :, None], float("-inf"))
         width = self.width + self._beam
         self._make_room(width)
         self._mask[:, :, self.width : width] = self._own
@@ -77,12 +79,15 @@ class TokenTree:
             pairs: keys and values, each ``(layers, documents, longest, dim)``.
             real: ``(documents, longest)`` False on padding.
         """
-        self._make_room(real.size(1))
-        for number, stored in enumerate(pairs):
-            self._data[number, :, :, : real.size(1)] = stored
-        seen = self._mask.new_zeros(real.shape).masked_fill_(~real, float("-inf"))
-        self._mask[:, :, : real.size(1)] = seen[:, None]
-        self.width = real.size(1)
+        longest = real.size(1)
+        self._make_room(longest)
+        keys, values = pairs
+        self._data[0, :, :, :longest] = keys
+        self._data[1, :, :, :longest] = values
+        seen = self._mask.new_zeros(real.shape)
+        seen.masked_fill_(~real, float("-inf"))
+        self._mask[:, :, :longest] = seen[:, None]
+        self.width = longest
 
     def _make_room(self, width: int) -> None:
         capacity = self._mask.size(2)
@@ -93,12 +98,14 @@ class TokenTree:
             self._next_mask = torch.empty_like(self._mask)
 
     def layers(self) -> dict[int, Keys]:
-        """The keys for each layer; the last ``beam`` columns belong to the step's tokens."""
-        data, mask = self._data[:, :, :, : self.width], self._mask[:, None, :, : self.width]
-        keys: dict[int, Keys] = {}
+        """Return the keys for each layer; the last ``beam`` columns are the step's tokens."""
+        data = self._data[:, :, :, : self.width]
+        mask = self._mask[:, None, :, : self.width]
+        layers: dict[int, Keys] = {}
         for index, number in enumerate(self.numbers):
-            keys[number] = data[0, index], data[1, index], mask
-        return keys
+            keys, values = data[0, index], data[1, index]
+            layers[number] = keys, values, mask
+        return layers
 
     def reorder(self, rows: Tensor) -> None:
         """Let hypothesis ``i`` continue hypothesis ``rows[i]`` of the same document."""
@@ -108,28 +115,29 @@ class TokenTree:
         self._mask, self._next_mask = self._next_mask, self._mask
 
     def unused(self) -> Tensor:
-        """``(2,)``, what :meth:`drop_unused` must know: the first unused column, the most in use.
-
-        They are the smallest and the largest of all documents.
-        """
+        """``(2,)`` the first unused column, and the most columns in use, of all documents."""
         used = self._used().long()
-        return torch.stack([used.cumprod(1).sum(1).amin(), used.sum(1).amax()])
+        first = used.cumprod(1).sum(1).amin()
+        most = used.sum(1).amax()
+        return torch.stack([first, most])
 
     def drop_unused(self, first: int, most: int) -> None:
         """Drop the tokens that no hypothesis goes back to; see :meth:`unused`."""
         if most == self.width:
             return
-        order = self._used()[:, first:].byte().argsort(dim=1, descending=True, stable=True)
-        columns = order[:, : most - first] + first
+        used = self._used()[:, first:].byte()
+        order = used.argsort(dim=1, descending=True, stable=True)
+        columns = order[:, : most - first] + first  # (documents, most - first)
         documents = torch.arange(columns.size(0), device=columns.device)[:, None]
         self._data[:, :, :, first:most] = self._data[:, :, documents, columns]
-        seen = columns[:, None].expand(-1, self._beam, -1)
-        self._mask[:, :, first:most] = self._mask.gather(2, seen)
+        index = columns[:, None].expand(-1, self._beam, -1)
+        self._mask[:, :, first:most] = self._mask.gather(2, index)
         self.width = most
 
     def _used(self) -> Tensor:
         """``(documents, width)`` whether any hypothesis goes back to a token."""
-        return self._mask[:, :, : self.width].amax(1) == 0
+        seen = self._mask[:, :, : self.width]
+        return seen.amax(1) == 0
 
     def keep(self, documents: Tensor) -> None:
         """Drop all other documents."""
@@ -149,13 +157,12 @@ class SentenceWindow:
         """``sources``: ``(source tokens, dim)`` each."""
         self._index = {layer: number for number, layer in enumerate(sources)}
         keys, values = zip(*sources.values(), strict=True)
-        # (2, layers, source tokens, dim)
-        self._packed = torch.stack([*keys, *values]).view(2, len(sources), *keys[0].shape)
+        # (keys and values, layers, source tokens, dim)
+        packed = torch.stack([*keys, *values])
+        self._packed = packed.view(2, len(sources), *keys[0].shape)
         self._sentence = source.sentence
-        lengths, counts = (
-            source.sentence_lengths.cpu().numpy(),
-            source.sentence_counts.cpu().numpy(),
-        )
+        lengths = source.sentence_lengths.cpu().numpy()
+        counts = source.sentence_counts.cpu().numpy()
         # The source tokens of the batch before each of its sentences, and before its end.
         self._begins = np.append(0, lengths.cumsum())
         # The sentences of the batch before the first one of each document.
@@ -163,13 +170,14 @@ class SentenceWindow:
         documents = len(counts)
         self._spans = np.full((2, documents), -1)
         self._widths = np.zeros(documents, np.int64)
-        like = self._packed
-        self._data = like.new_zeros(2, like.size(1), documents, 0, like.size(3))
+        # (keys and values, layers, documents, capacity, dim)
+        self._data = packed.new_zeros(2, len(sources), documents, 0, packed.size(-1))
         # (documents, capacity) the sentence of each token, -1 after the end
         self._inside = source.sentence.new_zeros(documents, 0)
         self._columns = source.sentence.new_zeros(0)
         self._width = 0
-        self._seen, self._unseen = like.new_zeros(()), like.new_full((), float("-inf"))
+        self._seen = packed.new_zeros(())
+        self._unseen = packed.new_full((), float("-inf"))
         self._outside = source.sentence.new_full((), -1)
         self.mask = self._seen
 
@@ -181,30 +189,34 @@ class SentenceWindow:
                 translate.
             sentence: ``(documents, beam)`` the sentence of each.
         """
-        moved = np.flatnonzero((spans != self._spans).any(0))
+        has_moved = (spans != self._spans).any(0)
+        moved = np.flatnonzero(has_moved)
         if len(moved):
             self._spans = spans
             self._fill(moved)
-        inside = self._inside[:, None, : self._width] == sentence[:, :, None]
-        self.mask = torch.where(inside, self._seen, self._unseen)[:, None]
+        inside = self._inside[:, None, : self._width]
+        is_seen = inside == sentence[:, :, None]  # (documents, beam, width)
+        self.mask = torch.where(is_seen, self._seen, self._unseen)[:, None]
 
     def _fill(self, moved: Ints) -> None:
         """Gather the windows of documents whose span is another one."""
         first, last = self._spans[:, moved] + self._firsts[moved]
         begins = self._begins[first]
-        self._widths[moved] = self._begins[last + 1] - begins
+        sizes = self._begins[last + 1] - begins
+        self._widths[moved] = sizes
         self._width = int(self._widths.max())
         self._make_room(self._width)
-        width = int(self._widths[moved].max())
-        windows = torch.from_numpy(np.stack([moved, begins, self._widths[moved]]))
+        width = int(sizes.max())
+        windows = torch.from_numpy(np.stack([moved, begins, sizes]))
         numbers, begin, size = to_device(windows, self._inside.device)
         columns = self._columns[:width]
-        index = (begin[:, None] + columns).clamp_(max=self._sentence.numel() - 1)
+        index = begin[:, None] + columns  # (moved, width)
+        index.clamp_(max=self._sentence.numel() - 1)
         self._data[:, :, numbers, :width] = self._packed[:, :, index]
-        real = columns < size[:, None]
+        is_real = columns < size[:, None]
         self._inside.index_fill_(0, numbers, -1)
-        inside = torch.where(real, self._sentence[index], self._outside)
-        self._inside[numbers, :width] = inside
+        sentence = self._sentence[index]
+        self._inside[numbers, :width] = torch.where(is_real, sentence, self._outside)
 
     def _make_room(self, width: int) -> None:
         capacity = self._inside.size(1)
@@ -215,18 +227,20 @@ class SentenceWindow:
             self._columns = torch.arange(capacity + more, device=self._inside.device)
 
     def layers(self) -> dict[int, Keys]:
-        """The keys for each layer."""
+        """Return the keys for each layer."""
         data = self._data[:, :, :, : self._width]
-        keys: dict[int, Keys] = {}
+        layers: dict[int, Keys] = {}
         for number, index in self._index.items():
-            keys[number] = data[0, index], data[1, index], self.mask
-        return keys
+            keys, values = data[0, index], data[1, index]
+            layers[number] = keys, values, self.mask
+        return layers
 
     def keep(self, documents: Tensor, numbers: Ints) -> None:
         """Drop all other documents; ``numbers`` are the same on the host."""
         self._data = self._data.index_select(2, documents)
         self._inside = self._inside.index_select(0, documents)
-        self._firsts, self._widths = self._firsts[numbers], self._widths[numbers]
+        self._firsts = self._firsts[numbers]
+        self._widths = self._widths[numbers]
         self._spans = self._spans[:, numbers]
 
 
@@ -234,11 +248,9 @@ class SharedSources:
     """Keys and values of some layers, stored once for all hypotheses of a document."""
 
     def __init__(self, sources: Sources, lengths: Tensor | None = None) -> None:
-        """Store them.
+        """Store ``sources (documents, longest, dim)``.
 
-        Args:
-            sources: ``(documents, longest, dim)`` each.
-            lengths: ``(documents,)`` how many of them are real; None: there is no padding.
+        ``lengths (documents,)``: how many tokens are real; None: there is no padding.
         """
         self._index = {layer: number for number, layer in enumerate(sources)}
         keys, values = zip(*sources.values(), strict=True)
@@ -246,22 +258,24 @@ class SharedSources:
         self._mask: Tensor | None = None
         if lengths is not None:
             columns = torch.arange(self._keys.size(2), device=lengths.device)
-            padding = (columns >= lengths[:, None])[:, None, None, :]
+            is_padding = columns >= lengths[:, None]
+            is_padding = is_padding[:, None, None, :]
             # Added to the scores: made once, where every attention would make it of a boolean one.
-            self._mask = self._keys.new_zeros(padding.shape).masked_fill_(padding, float("-inf"))
+            mask = self._keys.new_zeros(is_padding.shape)
+            self._mask = mask.masked_fill_(is_padding, float("-inf"))
 
     @classmethod
-    def of(cls, sources: Sources, lengths: Tensor | None = None) -> SharedSources | None:
-        """The same of some layers; None: there are none."""
+    def if_any(cls, sources: Sources, lengths: Tensor | None = None) -> SharedSources | None:
+        """Store ``sources``; return None if there are none."""
         return cls(sources, lengths) if sources else None
 
     def for_layer(self, layer: int) -> Keys:
-        """Keys, values ``(documents, longest, dim)`` and mask of a layer."""
+        """Return keys, values ``(documents, longest, dim)`` and mask of a layer."""
         index = self._index[layer]
         return self._keys[index], self._values[index], self._mask
 
     def layers(self) -> dict[int, Keys]:
-        """The keys for each layer."""
+        """Return the keys for each layer."""
         return {layer: self.for_layer(layer) for layer in self._index}
 
     def keep(self, documents: Tensor) -> None:
@@ -302,7 +316,7 @@ class DecodeState:
         beam: hypotheses per document.
         most_sentences: sentences of the document that has most of them.
         layers: the keys for each layer in the current step.
-        further_sources: what else a system reads of each document; empty in a new state.
+        further_sources: whatever else a system reads of each document.
     """
 
     def __init__(
@@ -323,10 +337,9 @@ class DecodeState:
             source: layout of the source batch.
             beam: hypotheses per document.
             self_kinds: kind of self-attention of each decoder layer.
-            group_sources: ``(source tokens, dim)`` each, of the layers whose cross-attention has a
-                group part.
-            global_sources: the same, ``(documents, longest, dim)``, of those whose cross-attention
-                has a global part or is computed as global attention (:func:`as_global`).
+            group_sources: ``(source tokens, dim)`` each, for the group part of cross-attention.
+            global_sources: ``(documents, longest, dim)`` each, for its global part, or for group
+                attention that is computed as global attention (:func:`as_global`).
             like: any state of the model ``(.., dim)``.
             by_sentence: positions restart in every sentence.
             context: keys and values of context attention.
@@ -347,9 +360,10 @@ class DecodeState:
         group_layers: list[int] = []
         global_layers: list[int] = []
         for layer, kind in enumerate(self_kinds):
-            if kind != "global" and not as_global(kind, source):
+            is_global = as_global(kind, source)
+            if kind != "global" and not is_global:
                 group_layers.append(layer)
-            if kind != "group" or as_global(kind, source):
+            if kind != "group" or is_global:
                 global_layers.append(layer)
         self._trees: dict[str, TokenTree] = {}
         if group_layers:
@@ -359,7 +373,7 @@ class DecodeState:
         self.layers: list[LayerKeys] = []
         self._window = SentenceWindow(source, group_sources) if group_sources else None
         lengths = None if source.is_dense else source.document_lengths
-        self._global_sources = SharedSources.of(global_sources, lengths)
+        self._global_sources = SharedSources.if_any(global_sources, lengths)
         # (hypotheses,) tokens that each has read before the first step, and the most of them
         self._read: Tensor | None = None
         self._most_read = 0
@@ -381,8 +395,8 @@ class DecodeState:
 
         Args:
             read: layout of that part of every document.
-            pairs: keys and values, each ``(layers, documents, longest, dim)``, of
-                :attr:`layers_of_document`; None: there are no such layers.
+            pairs: keys and values of :attr:`layers_of_document`, each ``(layers, documents,
+                longest, dim)``; None: there are no such layers.
         """
         lengths = read.document_lengths
         self._read = lengths.repeat_interleave(self.beam)
@@ -393,14 +407,17 @@ class DecodeState:
             self._trees["global"].begin_with(pairs, columns < lengths[:, None])
 
     def positions(self) -> tuple[Tensor | int, int]:
-        """``(hypotheses,)`` position of each one's token in its document or sentence.
+        """Return the position of each hypothesis' token, and a number above all of them.
 
-        If all have the same one, its number. With a number above all of them.
+        Positions are ``(hypotheses,)``, in the document or in the sentence; or one number, if all
+        hypotheses have the same.
         """
         end = self._most_read + self.step + 1
         if self.by_sentence:
             return self.position_in_sentence, end
-        return (self.step if self._read is None else self._read + self.step), end
+        if self._read is None:
+            return self.step, end
+        return self._read + self.step, end
 
     @property
     def in_several(self) -> Tensor:
@@ -431,44 +448,50 @@ class DecodeState:
             self.position_in_sentence.masked_fill_(opens, 0)
 
     def _read_on_host(self) -> None:
-        """All that the host must know of this step, in one transfer, and what follows from it."""
-        due = self.step and self.step % _STEPS_BETWEEN == 0
-        trees = list(self._trees.values()) if due else []
+        """Read all that the host must know of this step in one transfer, and act on it."""
+        trees: list[TokenTree] = []
+        if self.step and self.step % _STEPS_BETWEEN == 0:
+            trees = list(self._trees.values())
         wanted = [tree.unused() for tree in trees]
         if self._window is not None:
             wanted.append(self.sentence)
         if not wanted:
             return
-        numbers = (torch.cat(wanted) if len(wanted) > 1 else wanted[0]).cpu().numpy()
-        for number, tree in enumerate(trees):
-            first, most = numbers[2 * number : 2 * number + 2].tolist()
+        joined = torch.cat(wanted) if len(wanted) > 1 else wanted[0]
+        numbers = joined.cpu().numpy()
+        for tree in trees:
+            first, most = numbers[:2].tolist()
             tree.drop_unused(first, most)
+            numbers = numbers[2:]
         if self._window is not None:
-            written = numbers[2 * len(trees) :].reshape(-1, self.beam)
-            spans = np.stack([written.min(1), written.max(1)])
+            sentences = numbers.reshape(-1, self.beam)
+            spans = np.stack([sentences.min(1), sentences.max(1)])
             self._window.move(spans, self.sentence.view(-1, self.beam))
 
     def _layers(self) -> list[LayerKeys]:
-        shared = self._global_sources, self.context, self.memory
-        source_trees, context, memory = (
-            keys.layers() if keys is not None else {} for keys in shared
-        )
-        sentence_trees = {} if self._window is None else self._window.layers()
-        trees = {kind: tree.layers() for kind, tree in self._trees.items()}
-        group_trees, global_trees = trees.get("group", {}), trees.get("global", {})
-        # Group attention that is computed as global attention reads what that reads.
-        return [
-            LayerKeys(
-                {"group": group_trees.get(n, global_trees.get(n)), "global": global_trees.get(n)},
-                {
-                    "group": sentence_trees.get(n, source_trees.get(n)),
-                    "global": source_trees.get(n),
-                },
-                context.get(n),
-                memory.get(n),
+        """Return the keys for each layer in this step."""
+        sources = _layers_of(self._global_sources)
+        context = _layers_of(self.context)
+        memory = _layers_of(self.memory)
+        windows = _layers_of(self._window)
+        group_trees = _layers_of(self._trees.get("group"))
+        global_trees = _layers_of(self._trees.get("global"))
+        layers = []
+        for number in range(self._depth):
+            # Group attention that is computed as global attention reads what that reads.
+            own_global = global_trees.get(number)
+            own_group = group_trees.get(number, own_global)
+            source_global = sources.get(number)
+            source_group = windows.get(number, source_global)
+            layers.append(
+                LayerKeys(
+                    own={"group": own_group, "global": own_global},
+                    source={"group": source_group, "global": source_global},
+                    context=context.get(number),
+                    memory=memory.get(number),
+                )
             )
-            for n in range(self._depth)
-        ]
+        return layers
 
     def reorder(self, rows: Tensor) -> None:
         """Let hypothesis ``i`` continue the old hypothesis ``rows[i]`` of the same document."""
@@ -497,6 +520,10 @@ class DecodeState:
         for shared in (self._global_sources, self.context, self.memory, *self.further_sources):
             if shared is not None:
                 shared.keep(documents)
+
+
+def _layers_of(keys: TokenTree | SentenceWindow | SharedSources | None) -> dict[int, Keys]:
+    return {} if keys is None else keys.layers()
 
 
 def as_global(kind: str, source: DocumentLayout) -> bool:

@@ -261,8 +261,8 @@ class Decoder(Stack, FairseqIncrementalDecoder):
             whole,
             encoder_out.states,
             self.embed.by_sentence,
-            None if context is None else SharedSources.of(contexts, context.lengths),
-            SharedSources.of(memories),
+            None if context is None else SharedSources.if_any(contexts, context.lengths),
+            SharedSources.if_any(memories),
         )
 
     def read_prefix(
