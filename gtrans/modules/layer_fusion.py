@@ -1,14 +1,14 @@
 """The output of a stack of layers: of its last layer, or of several layers fused.
 
-GTRANS (Yang et al. 2022, "GTRANS: Grouping and Fusing Transformer Layers for Neural
-Machine Translation") fuses groups of layers: Eq 2 in the encoder, Eq 3-4 in the decoder, and
-the probabilities of the decoder's groups by Eq 5-6. Where the authors' code does it in another
-way, both can be had. The other classes are the methods that the paper compares it with.
+GTRANS (Yang et al. 2022, "GTRANS: Grouping and Fusing Transformer Layers for Neural Machine
+Translation") fuses groups of layers: Eq 2 in the encoder, Eq 3-4 in the decoder, and the
+probabilities of the decoder's groups by Eq 5-6. Where the authors' code differs, both can be had.
+The other classes are the methods that the paper compares it with.
 
 A :class:`LayerFusion` belongs to a stack. It decides how each layer is stored
 (:meth:`LayerFusion.remember`), what the next layer reads (:meth:`LayerFusion.layer_input`) and
-what the stack returns (``forward``). ``states`` always is the list of all stored states:
-of the embedded input first, then of every layer that has run.
+what the stack returns (``forward``). ``states`` is the list of all stored states: first the
+embedded input, then every layer that has run.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ class LayerFusion(nn.Module):
     """The plain stack: a layer reads the one below, and the last one is the result.
 
     Attributes:
-        reads_all: whether it reads the states of all layers, not only of the last one.
-        normalises: whether its result is normalised, so that pre-norm stacks add no final norm.
+        reads_all: it reads the states of all layers, not only of the last one.
+        normalises: its result is normalised, so that pre-norm stacks add no final norm.
     """
 
     reads_all = False
     normalises = False
 
     def remember(self, state: Tensor, number: int) -> Tensor:
-        """The stored form of ``state (.., dim)``, the output of layer ``number`` (0: the input)."""
+        """Return what is stored of ``state (.., dim)`` of layer ``number`` (0: the input)."""
         return state
 
     def layer_input(self, states: Sequence[Tensor]) -> Tensor:
-        """What the next layer reads: ``(.., dim)``."""
+        """Return the next layer's input: ``(.., dim)``."""
         return states[-1]
 
     def forward(self, states: Sequence[Tensor]) -> Tensor:
-        """The results of the stack: ``(groups, .., dim)``, one group in the plain stack."""
+        """Return the result of the stack: ``(groups, .., dim)``, one group in the plain stack."""
         return states[-1][None]
 
 
@@ -56,11 +56,11 @@ def run_layers(
 
     Args:
         fusion: how the states of its layers are used.
-        layers: those that run, from the bottom.
+        layers: the layers to run, from the bottom.
         x: ``(.., dim)`` the embedded input.
         keep_all: return the states of all layers, even if ``fusion`` reads only the last one.
         cut: how many layers read all tokens, and a function that drops the tokens of a state that
-            neither the others nor the result need; None: all layers read all tokens.
+            later layers do not need; None: all layers read all tokens.
 
     Returns:
         the result ``(groups, .., dim)``, and the stored states: of the input and of all layers,
@@ -72,7 +72,8 @@ def run_layers(
         if cut is not None and number == most:
             states = [cut[1](state) for state in states]
         if layer is not None:
-            state = fusion.remember(layer(fusion.layer_input(states)), number + 1)
+            output = layer(fusion.layer_input(states))
+            state = fusion.remember(output, number + 1)
             if not (keep_all or fusion.reads_all):
                 states.clear()
             states.append(state)
@@ -81,16 +82,16 @@ def run_layers(
 
 
 def group_tops(layers: int, group_size: int) -> list[int]:
-    """Numbers, from 1, of the last layer of each group: ``alpha_i = min(i T, L)`` of Eq 2."""
-    return [min(top, layers) for top in range(group_size, layers + group_size, group_size)]
+    """Return the numbers, from 1, of the groups' last layers: ``alpha_i = min(i T, L)`` of Eq 2."""
+    tops = range(group_size, layers + group_size, group_size)
+    return [min(top, layers) for top in tops]
 
 
 class EncoderGroupFusion(LayerFusion):
     """Eq 2: the mean of the groups' last layers, each times a scalar gate, normalised.
 
-    A single group has no LayerNorm, nor has a stack that ends with one anyway. If only the
-    bottom layers have run, their groups are fused; the last of these groups may then be
-    incomplete (figure 7).
+    A single group has no LayerNorm, nor has a stack that ends with one. If only the bottom layers
+    have run, their groups are fused; the last one may then be incomplete (figure 7).
     """
 
     reads_all = True
@@ -109,7 +110,8 @@ class EncoderGroupFusion(LayerFusion):
         """``(1, .., dim)``."""
         tops = group_tops(len(states) - 1, self.group_size)
         gates = torch.sigmoid(self.weights)[: len(tops)]
-        fused = _weighted_sum(gates, [states[top] for top in tops]) / len(tops)
+        last_layers = [states[top] for top in tops]
+        fused = _weighted_sum(gates, last_layers) / len(tops)
         if self.layer_norm is not None:
             fused = self.layer_norm(fused)
         return fused[None]
@@ -122,8 +124,8 @@ class DecoderGroupFusion(LayerFusion):
     """One state for every group of the decoder (Eq 3).
 
     ``sum`` is Eq 4: its layers, each times a scalar gate. The authors' code divides this sum
-    by the number of layers (``mean``, its type ``dense``) or, unless told otherwise, takes the
-    group's last layer without a gate (``last``, its type ``sparse``).
+    by the number of layers (``mean``, its type ``dense``) or, by default, takes the group's last
+    layer without a gate (``last``, its type ``sparse``).
 
     Attributes:
         bias: where gates begin, and the weights of the groups' probabilities.
@@ -148,12 +150,13 @@ class DecoderGroupFusion(LayerFusion):
         members = torch.zeros(len(self.tops), layers)
         for group, top in enumerate(self.tops):
             first = top - 1 if kind == "last" else group * group_size
-            members[group, first:top] = 1 / (top - first) if kind == "mean" else 1
+            share = 1 / (top - first) if kind == "mean" else 1
+            members[group, first:top] = share
         self.register_buffer("members", members, persistent=False)
         self.groups = slice(0, len(self.tops))
 
     def use(self, first: int, last: int) -> int:
-        """Use only the groups ``first .. last``, from 1; returns how many layers they need."""
+        """Use only the groups ``first .. last``, from 1; return how many layers they need."""
         self.groups = slice(first - 1, last)
         return self.tops[last - 1]
 
@@ -161,11 +164,14 @@ class DecoderGroupFusion(LayerFusion):
         """``(groups in use, .., dim)``; ``states`` may lack the layers above these groups."""
         layers = states[1:]
         # One product for all groups: the time of a decoding step is mainly kernel launches.
-        mixture = self.members[self.groups, : len(layers)].to(layers[0].dtype)
+        members = self.members[self.groups, : len(layers)]
+        mixture = members.to(layers[0].dtype)  # (groups in use, layers)
         if self.weights is not None:
-            mixture = mixture * torch.sigmoid(self.weights[: len(layers)])
+            gates = torch.sigmoid(self.weights[: len(layers)])
+            mixture = mixture * gates
         stacked = torch.stack(list(layers))
-        return (mixture @ stacked.flatten(1)).view(-1, *stacked.shape[1:])
+        mixed = mixture @ stacked.flatten(1)
+        return mixed.view(-1, *stacked.shape[1:])
 
 
 class ProbabilityFusion(nn.Module):
@@ -188,7 +194,7 @@ PROBABILITY_FUSIONS = ("arithmetic", "geometric")
 
 
 def fuse_probabilities(logits: Tensor, log_weights: Tensor, kind: str = "arithmetic") -> Tensor:
-    """The groups' logits as log-probabilities of a word, fused in single precision.
+    """Fuse the groups' logits to log-probabilities of a word, in single precision.
 
     Args:
         logits: ``(groups, .., vocabulary)``.
@@ -201,7 +207,8 @@ def fuse_probabilities(logits: Tensor, log_weights: Tensor, kind: str = "arithme
     if logits.size(0) == 1:
         return logits[0]
     logits = logits.float()
-    return fuse_log_probs(logits - logits.logsumexp(-1, keepdim=True), log_weights, kind)
+    log_probs = logits - logits.logsumexp(-1, keepdim=True)
+    return fuse_log_probs(log_probs, log_weights, kind)
 
 
 def fuse_log_probs(log_probs: Tensor, log_weights: Tensor, kind: str) -> Tensor:
@@ -217,7 +224,8 @@ def fuse_log_probs(log_probs: Tensor, log_weights: Tensor, kind: str) -> Tensor:
     Returns:
         ``(..)``.
     """
-    weights = log_weights.view(-1, *[1] * (log_probs.dim() - 1))
+    other_dimensions = [1] * (log_probs.dim() - 1)
+    weights = log_weights.view(-1, *other_dimensions)
     if kind == "geometric":
         return (log_probs * weights.exp()).sum(0)
     return torch.logsumexp(log_probs + weights, 0)
@@ -234,8 +242,9 @@ class TransparentAttention(nn.Module):
         self.weights = nn.Parameter(torch.zeros(decoder_layers, encoder_layers + 1))
 
     def forward(self, states: Sequence[Tensor]) -> list[Tensor]:
-        """For each decoder layer the ``(.., dim)`` states that it attends to."""
-        weights = torch.softmax(self.weights[:, : len(states)].float(), 1).to(states[0].dtype)
+        """Return for each decoder layer the ``(.., dim)`` states that it attends to."""
+        logits = self.weights[:, : len(states)].float()
+        weights = torch.softmax(logits, 1).to(states[0].dtype)  # (decoder layers, states)
         return [_weighted_sum(mixture, states) for mixture in weights]
 
 
@@ -256,13 +265,15 @@ class LayerCombination(LayerFusion):
         self.layer_norms = nn.ModuleList(nn.LayerNorm(dim) for _ in range(layers + 1))
 
     def remember(self, state: Tensor, number: int) -> Tensor:
-        """``state`` normalised."""
+        """Return ``state`` normalised."""
         normalised: Tensor = self.layer_norms[number](state)
         return normalised
 
     def layer_input(self, states: Sequence[Tensor]) -> Tensor:
-        """The combination with the weights of the next layer."""
-        return _weighted_sum(self.weights[len(states) - 1, : len(states)], states)
+        """Return the combination with the weights of the next layer."""
+        number = len(states)
+        weights = self.weights[number - 1, :number]
+        return _weighted_sum(weights, states)
 
     def forward(self, states: Sequence[Tensor]) -> Tensor:
         """``(1, .., dim)``."""
@@ -289,15 +300,17 @@ class RepresentationFusion(LayerFusion):
 
     def forward(self, states: Sequence[Tensor]) -> Tensor:
         """``(1, .., dim)``."""
-        hidden = F.relu(self.fc1(torch.cat(list(states[1:]), -1)))
+        layers = torch.cat(list(states[1:]), -1)
+        hidden = F.relu(self.fc1(layers))
         fused: Tensor = self.layer_norm(states[-1] + self.fc2(hidden))
         return fused[None]
 
 
 def _first_weights(number: int, chosen: Sequence[int], bias: float) -> Tensor:
-    """``(number,)``: ``bias`` for those ``chosen``, from 1, and ``-bias`` for the others."""
+    """``(number,)``: ``bias`` for the ``chosen``, from 1, and ``-bias`` for the others."""
     weights = torch.full((number,), -bias)
-    weights[[number - 1 for number in chosen]] = bias
+    for layer in chosen:
+        weights[layer - 1] = bias
     return weights
 
 

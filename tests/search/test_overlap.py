@@ -132,10 +132,9 @@ def test_an_interrupted_search_has_the_batches_of_an_undisturbed_one(
     rows: list[list[int]] = []
     translate = PartSearch._translate
 
-    def watched(self: Any, models: Any, parts: Any, is_known: bool) -> bool:
-        if not is_known:
-            rows.append([row.document.number for row in parts])
-        return translate(self, models, parts, is_known)
+    def watched(self: Any, models: Any, parts: Any, *others: Any) -> bool:
+        rows.append([row.document.number for row in parts])
+        return translate(self, models, parts, *others)
 
     monkeypatch.setattr(PartSearch, "_translate", watched)
     parts: dict[tuple[int, ...], Any] = {}
