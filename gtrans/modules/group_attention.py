@@ -4,11 +4,11 @@ G-Transformer (Bao et al. 2021) defines group attention as ordinary attention wi
 -1e8 between tokens of different sentences (Eq 6-7). Sentences are contiguous, so no ``N x N`` mask
 is needed. The file has three parts, in the order in which a batch meets them:
 
-* :class:`DocumentLayout`: the document and sentence of each token (the group tags of
-  Eq 3). Models get ids ``(batch, length)`` and work on *packed* states ``(tokens, dim)``, the real
-  tokens of all rows one after the other.
-* :func:`attention_plan`: who attends to whom, as index tensors. Made with NumPy where batches are
-  made, it is part of ``net_input``, so that no pass waits for the device.
+* :class:`DocumentLayout`: the document and sentence of each token (the group tags of Eq 3). Models
+  get ids ``(batch, length)`` and work on *packed* states ``(tokens, dim)``, the real tokens of all
+  rows one after the other.
+* :func:`attention_plan`: who attends to whom, as index tensors. NumPy makes it with the batch, as
+  part of ``net_input``, so that no pass waits for the device.
 * :func:`segment_attention` pads packed tokens to ``(segments, longest segment)``, runs
   ``scaled_dot_product_attention``, and packs the result. A segment is a sentence in group attention
   and a document in global attention. :func:`dense_attention` is the equation as written: the oracle
@@ -120,25 +120,26 @@ class DocumentLayout(PlanPart):
 
         Args:
             real: True on tokens, False on padding, which may be on either side.
-            starts: True on the first token of a sentence. The first token of a row opens a
-                sentence even if it is not marked here.
+            starts: True on the first token of a sentence; the first token of a row always is one.
         """
         batch, length = real.shape
         index = np.flatnonzero(real.numpy())
         row = index // max(length, 1)
         lengths = np.bincount(row, minlength=batch)
         before = lengths.cumsum() - lengths
-        opens = starts.numpy().ravel()[index]
-        opens[before[lengths > 0]] = True
-        sentence_starts = np.flatnonzero(opens)
+        is_start = starts.numpy().ravel()[index]
+        is_start[before[lengths > 0]] = True
+        sentence_starts = np.flatnonzero(is_start)
         sentence_lengths = np.diff(sentence_starts, append=len(index))
         counts = np.bincount(row[sentence_starts], minlength=batch)
-        number, order = opens.cumsum() - 1, np.arange(len(index))
+        sentences_before = counts.cumsum() - counts
+        number = is_start.cumsum() - 1
+        order = np.arange(len(index))
         return cls(
             shape=(batch, length),
             index=torch.from_numpy(index),
             row=torch.from_numpy(row),
-            sentence=torch.from_numpy(number - (counts.cumsum() - counts)[row]),
+            sentence=torch.from_numpy(number - sentences_before[row]),
             position=torch.from_numpy(order - before[row]),
             position_in_sentence=torch.from_numpy(order - sentence_starts[number]),
             sentence_lengths=torch.from_numpy(sentence_lengths),
@@ -151,13 +152,13 @@ class DocumentLayout(PlanPart):
 
     @classmethod
     def of_rows(cls, lengths: Tensor) -> DocumentLayout:
-        """The layout of rows that are one sentence each, ``(batch,)`` tokens long."""
+        """Build the layout of rows of one sentence each, ``(batch,)`` tokens long."""
         real = torch.arange(int(lengths.max())) < lengths[:, None]
         return cls.from_starts(real, torch.zeros_like(real))
 
     @classmethod
     def of_source(cls, tokens: Tensor, pad: int, eos: int) -> DocumentLayout:
-        """The layout of source ids ``(batch, length)``.
+        """Build the layout of source ids ``(batch, length)``.
 
         ``eos`` is the last token of every sentence: ``</s>``, or the separator that follows it.
         """
@@ -168,31 +169,32 @@ class DocumentLayout(PlanPart):
 
     @classmethod
     def of_target(cls, tokens: Tensor, pad: int, bos: int, eos: int) -> DocumentLayout:
-        """The layout of decoder input ids ``(batch, length)``.
+        """Build the layout of decoder input ids ``(batch, length)``.
 
-        Every sentence begins with the token with which its row begins: ``bos`` in a row
+        Every sentence begins with the first token of its row: ``bos`` in a row
         ``<s> .. </s> <s> ..`` (§4.3: the tag increases after each ``</s>``), or ``</s>`` in
         fairseq's own rows ``</s> ..``, where the end of a sentence begins the next one.
         """
         real = tokens.ne(pad)
-        first = tokens.gather(1, real.int().argmax(1, keepdim=True))
+        first_column = real.int().argmax(1, keepdim=True)
+        first = tokens.gather(1, first_column)
         opening = torch.where(first.eq(eos), first, torch.full_like(first, bos))
         return cls.from_starts(real, tokens.eq(opening) & real)
 
     def on_host(self) -> DocumentLayout:
-        """The same layout on the host, which waits once."""
+        """Return the layout on the host, which waits once."""
         parts = dict(vars(self))
-        tensors = {name: part for name, part in parts.items() if isinstance(part, Tensor)}
+        tensors = {}
+        for name, part in parts.items():
+            if isinstance(part, Tensor):
+                tensors[name] = part
         parts.update(on_host(tensors))
         return DocumentLayout(**parts)
 
     def divided(self, chunks: Tensor | None) -> DocumentLayout:
-        """The same batch, on the host, in which every chunk of a row is a document of its own.
+        """Return the layout, on the host, in which every chunk of a row is a document.
 
-        Attention and positions then belong to chunks, wherever they speak of documents.
-
-        Args:
-            chunks: see :attr:`chunks`; None: rows stay as they are.
+        ``chunks``: see :attr:`chunks`; None: rows stay as they are.
         """
         if chunks is None:
             return self
@@ -203,11 +205,12 @@ class DocumentLayout(PlanPart):
         row = np.arange(len(counts)).repeat(lengths)
         sentence = np.arange(len(sizes)).repeat(sizes) - first[row]
         starts = lengths.cumsum() - lengths
+        position = np.arange(self.tokens) - starts[row]
         return replace(
             self,
             row=torch.from_numpy(row),
             sentence=torch.from_numpy(sentence),
-            position=torch.from_numpy(np.arange(self.tokens) - starts[row]),
+            position=torch.from_numpy(position),
             document_lengths=torch.from_numpy(lengths),
             sentence_counts=torch.from_numpy(counts),
             longest=_most(lengths),
@@ -261,10 +264,11 @@ class DocumentLayout(PlanPart):
     def choose(self, packed: Tensor, chosen: Tensor) -> Tensor:
         """``(tokens, ..) -> (chosen, ..)``: the tokens where ``chosen (batch, length)`` is True.
 
-        They are in the order of the rows. Padding is left out even if it is chosen.
+        They are in the order of the rows, without padding.
         """
         if self.whole is not None and self.computed is not None:
-            return packed[self.computed[self.whole.pack(chosen)]]
+            computed = self.computed[self.whole.pack(chosen)]
+            return packed[computed]
         return packed[self.pack(chosen)]
 
     def align(self, packed: Tensor) -> Tensor:
@@ -282,33 +286,42 @@ def _most(numbers: Ints) -> int:
 
 
 def shared_prefixes(whole: DocumentLayout, tokens: Tensor, sources: Tensor) -> DocumentLayout:
-    """The layout, on the host, of rows that share the states of their common prefixes.
+    """Return the layout, on the host, of rows that share the states of their common prefixes.
 
-    Rows are translations, grouped by source. A row has no states of its own for
-    the prefix that it shares with the row before it; the rest of a row attends to the states of the
-    rows with which it shares its prefix. Sorted rows share as much as possible.
+    Rows are translations, grouped by source. A row has no states of its own for the prefix that it
+    shares with the row before it; its rest attends to the states of the rows with which it shares
+    its prefix. Sorted rows share as much as possible.
 
     Args:
         whole: layout of ``tokens``.
         tokens: ``(rows, length)`` decoder input, padded on the right.
         sources: ``(rows,)`` the source of each row.
     """
-    ids, lengths = tokens.numpy(), whole.document_lengths.numpy()
-    row, position = whole.row.numpy(), whole.position.numpy()
+    ids = tokens.numpy()
+    lengths = whole.document_lengths.numpy()
+    row = whole.row.numpy()
+    position = whole.position.numpy()
     common = np.cumprod(ids[1:] == ids[:-1], axis=1).sum(1)
+    numbers = sources.numpy()
+    is_same_source = numbers[1:] == numbers[:-1]
     shared = np.zeros_like(lengths)
-    shared[1:] = np.where(sources.numpy()[1:] == sources.numpy()[:-1], common, 0)
+    shared[1:] = np.where(is_same_source, common, 0)
     # Every row keeps its last token, so that every row has states of its own.
     shared = np.minimum(shared, np.maximum(lengths - 1, 0))
     is_own = position >= shared[row]
     own = np.flatnonzero(is_own)
+    own_row, own_position = row[own], position[own]
     # (rows, length): the nearest row up to this one that computes its own state there
     owner = np.full(ids.shape, -1)
-    owner[row[own], position[own]] = row[own]
+    owner[own_row, own_position] = own_row
     owner = np.maximum.accumulate(owner, axis=0)
+    # (rows, length): the number of each own token
     table = np.full(ids.shape, -1)
-    table[row[own], position[own]] = np.arange(len(own))
-    number = np.arange(len(whole.sentence_lengths)).repeat(whole.sentence_lengths.numpy())
+    table[own_row, own_position] = np.arange(len(own))
+    computed = table[owner[row, position], position]
+    sizes = whole.sentence_lengths.numpy()
+    sentence = np.arange(len(sizes)).repeat(sizes)
+    _, own_sizes = np.unique(sentence[own], return_counts=True)
     chosen = torch.from_numpy(own)
     return replace(
         whole,
@@ -317,9 +330,9 @@ def shared_prefixes(whole: DocumentLayout, tokens: Tensor, sources: Tensor) -> D
         sentence=whole.sentence[chosen],
         position=whole.position[chosen],
         position_in_sentence=whole.position_in_sentence[chosen],
-        sentence_lengths=torch.from_numpy(np.unique(number[own], return_counts=True)[1]),
+        sentence_lengths=torch.from_numpy(own_sizes),
         document_lengths=torch.from_numpy(lengths - shared),
-        computed=torch.from_numpy(table[owner[row, position], position]),
+        computed=torch.from_numpy(computed),
         whole=whole,
     )
 
@@ -334,8 +347,8 @@ class Segments:
     Attributes:
         starts: ``(segments,)`` packed index of the first token of each run.
         lengths: ``(segments,)`` number of tokens of each run.
-        index: packed indices. If given, the runs are runs of this list, so that a token may be
-            in several of them; None: they are runs of the packed tokens themselves.
+        index: packed indices of which these are runs, so that a token may be in several; None: they
+            are runs of the packed tokens themselves.
     """
 
     starts: Ints
@@ -343,44 +356,48 @@ class Segments:
     index: Ints | None = None
 
     @classmethod
-    def of(cls, lengths: Tensor, index: Tensor | None = None) -> Segments:
-        """Runs of these ``lengths (segments,)``, one after the other."""
+    def of_lengths(cls, lengths: Tensor, index: Tensor | None = None) -> Segments:
+        """Return runs of these ``lengths (segments,)``, one after the other."""
         sizes = lengths.numpy()
-        return cls(sizes.cumsum() - sizes, sizes, None if index is None else index.numpy())
+        starts = sizes.cumsum() - sizes
+        return cls(starts, sizes, None if index is None else index.numpy())
 
     def chosen(self, numbers: Ints) -> Segments:
-        """The segments with these ``numbers (n,)``, in that order."""
+        """Return the segments with these ``numbers (n,)``, in that order."""
         return Segments(self.starts[numbers], self.lengths[numbers], self.index)
 
     def padded(self, members: Ints, width: int, rows: int) -> Ints:
         """``(rows, width)`` indices of the tokens of the segments ``members``; -1 on padding."""
         offsets = np.arange(width)
-        index = self.starts[members][:, None] + offsets
-        after_end = offsets >= self.lengths[members][:, None]
+        starts = self.starts[members][:, None]
+        lengths = self.lengths[members][:, None]
+        index = starts + offsets  # (members, width)
+        after_end = offsets >= lengths
         if self.index is not None:
             index = self.index[np.where(after_end, 0, index)]
-        padded: Ints = _with_rows(np.where(after_end, -1, index), rows)
+        index = np.where(after_end, -1, index)
+        padded: Ints = _with_rows(index, rows)
         return padded
 
     def cover(self, tokens: int) -> bool:
         """Whether they are consecutive, hold all ``tokens``, and none is empty."""
-        ends = self.lengths.cumsum()
-        return (
-            self.index is None
-            and bool((self.lengths > 0).all())
-            and int(self.lengths.sum()) == tokens
-            and bool((self.starts == ends - self.lengths).all())
-        )
+        if self.index is not None or not (self.lengths > 0).all():
+            return False
+        if int(self.lengths.sum()) != tokens:
+            return False
+        starts = self.lengths.cumsum() - self.lengths
+        return bool((self.starts == starts).all())
 
 
 def _with_rows(padded: Any, rows: int, value: int = -1) -> Any:
-    """``padded (n, width)`` with rows of ``value`` after them: ``(rows, width)``."""
-    return np.pad(padded, ((0, rows - len(padded)), (0, 0)), constant_values=value)
+    """``(n, width) -> (rows, width)``, with rows of ``value`` at the end."""
+    missing = rows - len(padded)
+    return np.pad(padded, ((0, missing), (0, 0)), constant_values=value)
 
 
 @dataclass(frozen=True)
 class Bucket(PlanPart):
-    """Segments of similar length: ``segments`` of them, padded to ``query`` and ``key`` tokens.
+    """Segments of similar length, ``segments`` many, padded to ``query`` and ``key`` tokens.
 
     ``mask`` broadcasts to ``(segments, heads, query, key)`` and is True on visible keys. Without
     it a query sees all keys or, if ``causal``, those up to its own position.
@@ -419,7 +436,7 @@ class Gather(PlanPart):
         return padded
 
     def pack(self, padded: Tensor) -> Tensor:
-        """``(padded, dim) -> (tokens, dim)``, of tokens that are somewhere once."""
+        """``(padded, dim) -> (tokens, dim)``, where every token is somewhere once."""
         assert self.inverse is not None
         return padded.index_select(0, self.inverse)
 
@@ -442,8 +459,10 @@ class _GatherFunction(torch.autograd.Function):
 
 
 def gather_of(padded: Sequence[Ints], tokens: int) -> Gather | None:
-    """The :class:`Gather` of all buckets, from the indices of each; None if nothing is to move."""
-    index = np.concatenate([np.zeros(0, np.int64), *(bucket.ravel() for bucket in padded)])
+    """Return the :class:`Gather` from the indices of all buckets; None if nothing is to move."""
+    index = np.zeros(0, np.int64)
+    if padded:
+        index = np.concatenate([bucket.ravel() for bucket in padded])
     if len(index) == tokens and (index == np.arange(tokens)).all():
         return None
     real = np.flatnonzero(index >= 0)
@@ -452,9 +471,9 @@ def gather_of(padded: Sequence[Ints], tokens: int) -> Gather | None:
     unused = inverse < 0
     repeats = len(real) > tokens - unused.sum()
     return Gather(
-        torch.from_numpy(np.maximum(index, 0)),
-        None if repeats else torch.from_numpy(np.maximum(inverse, 0)),
-        torch.from_numpy(unused) if unused.any() else None,
+        index=torch.from_numpy(np.maximum(index, 0)),
+        inverse=None if repeats else torch.from_numpy(np.maximum(inverse, 0)),
+        unused=torch.from_numpy(unused) if unused.any() else None,
     )
 
 
@@ -465,9 +484,9 @@ class AttentionPlan(PlanPart):
     Attributes:
         size: numbers of packed queries and keys.
         buckets: the segments in groups of similar length, longest first.
-        query, key: packed queries and keys to padded buckets; None: these are the same.
+        query, key: pad packed queries and keys to buckets; None: buckets are the packed tokens.
         causal: a query sees keys up to its own position only.
-        begins: where segments of queries and of keys begin, and their end, each ``(segments + 1,)``
+        begins: where segments of queries and of keys begin, and the end, each ``(segments + 1,)``
             int32, if they are ``consecutive``.
         consecutive: segments follow each other from the first token to the last, none is empty.
         longest: tokens of the longest segment of queries and of keys.
@@ -485,26 +504,32 @@ class AttentionPlan(PlanPart):
     @property
     def visible(self) -> Tensor:
         """``(queries, keys)`` True where a query sees a key; as large as the equation says."""
+        queries, keys = self.size
         device = self.begins[0].device
-        rows, columns = (torch.arange(number, device=device) for number in self.size)
+        rows = torch.arange(queries, device=device)
+        columns = torch.arange(keys, device=device)
         if self.query is not None and self.query.inverse is not None:
             # Padding is a row of its own, which is left out at the end.
-            padded = torch.full_like(self.query.index, self.size[0])
+            padded = torch.full_like(self.query.index, queries)
             rows = padded.index_copy(0, self.query.inverse, rows)
         if self.key is not None:
             columns = self.key.index
-        seen = rows.new_zeros(self.size[0] + 1, self.size[1])
-        for bucket, queries, keys in zip(self.buckets, *self.split(rows, columns), strict=True):
+        seen = rows.new_zeros(queries + 1, keys)
+        bucket_rows, bucket_columns = self.split(rows, columns)
+        parts = zip(self.buckets, bucket_rows, bucket_columns, strict=True)
+        for bucket, row, column in parts:
             pairs = seen.new_ones(bucket.segments, bucket.query, bucket.key)
             if bucket.mask is not None:
                 pairs = pairs * bucket.mask[:, 0]
-            pairs = pairs.tril() if bucket.causal else pairs
-            places = queries.view(bucket.segments, -1, 1), keys.view(bucket.segments, 1, -1)
-            seen.index_put_(places, pairs, accumulate=True)
+            if bucket.causal:
+                pairs = pairs.tril()
+            row = row.view(bucket.segments, -1, 1)
+            column = column.view(bucket.segments, 1, -1)
+            seen.index_put_((row, column), pairs, accumulate=True)
         return seen[:-1] > 0
 
     def split(self, queries: Tensor, *keys: Tensor) -> list[Sequence[Tensor]]:
-        """Padded queries and keys ``(padded, ..)``, split into buckets."""
+        """Split padded queries and keys ``(padded, ..)`` into buckets."""
         rows = [bucket.segments * bucket.query for bucket in self.buckets]
         columns = [bucket.segments * bucket.key for bucket in self.buckets]
         # Split, not sliced: the gradient of every slice would be a tensor of full size.
@@ -518,7 +543,7 @@ def attention_plan(
     causal: bool = False,
     shapes: str = "exact",
 ) -> AttentionPlan:
-    """Who attends to whom, on the host.
+    """Plan who attends to whom, on the host.
 
     Segment ``i`` of the queries sees segment ``i`` of the keys and nothing else.
 
@@ -533,44 +558,69 @@ def attention_plan(
     # In causal attention a segment may have few queries but many keys.
     lengths = query.lengths if causal else np.maximum(query.lengths, key.lengths)
     buckets: list[Bucket] = []
-    padded: tuple[list[Ints], list[Ints]] = ([], [])
+    padded_queries: list[Ints] = []
+    padded_keys: list[Ints] = []
     for members in _alike(lengths, shapes):
         own, seen = query.lengths[members], key.lengths[members]
         count, rows, columns = len(members), _most(own), _most(seen)
         if shapes == "rounded":
-            count, rows, columns = rounded_count(count), rounded_width(rows), rounded_width(columns)
-            if not causal and 2 * min(rows, columns) >= max(rows, columns):
-                rows = columns = max(rows, columns)
-        padded[0].append(query.padded(members, rows, count))
-        padded[1].append(key.padded(members, columns, count))
-        whole = bool((own == seen).all())
+            count = rounded_count(count)
+            rows, columns = _rounded_widths(rows, columns, causal)
+        padded_queries.append(query.padded(members, rows, count))
+        columns_of_keys = key.padded(members, columns, count)
+        padded_keys.append(columns_of_keys)
+        sees_all = bool((own == seen).all())
         mask = None
-        if causal and not whole:
-            last = _with_rows((seen - own)[:, None] + np.arange(rows), count, 0)
+        if causal and not sees_all:
+            last = (seen - own)[:, None] + np.arange(rows)  # (members, rows)
+            last = _with_rows(last, count, 0)
             mask = np.arange(columns) <= last[:, None, :, None]
         # A causal query never looks beyond itself, so padding after it needs no mask.
         elif not causal and (seen != columns).any():
-            mask = padded[1][-1][:, None, None, :] >= 0
+            mask = columns_of_keys[:, None, None, :] >= 0
             # Rows of padding see something, so that their softmax is a number.
             mask[len(members) :] = True
-        visible = None if mask is None else torch.from_numpy(mask)
-        buckets.append(Bucket(count, rows, columns, causal and whole, visible))
-    gather = gather_of(padded[0], size[0])
-    ends = [np.append(0, side.lengths.cumsum()).astype(np.int32) for side in (query, key)]
+        bucket = Bucket(
+            segments=count,
+            query=rows,
+            key=columns,
+            causal=causal and sees_all,
+            mask=None if mask is None else torch.from_numpy(mask),
+        )
+        buckets.append(bucket)
+    query_gather = gather_of(padded_queries, size[0])
+    key_gather = query_gather
+    if query is not key:
+        key_gather = gather_of(padded_keys, size[1])
     return AttentionPlan(
         size=size,
         buckets=buckets,
-        query=gather,
-        key=gather if query is key else gather_of(padded[1], size[1]),
+        query=query_gather,
+        key=key_gather,
         causal=causal,
-        begins=list(map(torch.from_numpy, ends)),
+        begins=[_begins(query.lengths), _begins(key.lengths)],
         consecutive=query.cover(size[0]) and key.cover(size[1]),
         longest=(_most(query.lengths), _most(key.lengths)),
     )
 
 
+def _begins(lengths: Ints) -> Tensor:
+    """``(segments + 1,)`` where each segment begins, and the end."""
+    begins = np.append(0, lengths.cumsum())
+    return torch.from_numpy(begins.astype(np.int32))
+
+
+def _rounded_widths(queries: int, keys: int, causal: bool) -> tuple[int, int]:
+    """Return rounded widths of a bucket, which is square if that is not much larger."""
+    rows, columns = rounded_width(queries), rounded_width(keys)
+    wide, narrow = max(rows, columns), min(rows, columns)
+    if not causal and 2 * narrow >= wide:
+        return wide, wide
+    return rows, columns
+
+
 def _alike(lengths: Ints, shapes: str) -> Iterator[Ints]:
-    """The numbers of segments, but empty ones, in groups of similar length, longest first."""
+    """Group the numbers of non-empty segments by similar length, the longest first."""
     order = np.argsort(-lengths, kind="stable")
     order = order[lengths[order] > 0]
     sizes: list[int] = lengths[order].tolist()
@@ -587,31 +637,34 @@ def _alike(lengths: Ints, shapes: str) -> Iterator[Ints]:
 
 
 def shapes_for(device: torch.device) -> str:
-    """The :data:`SHAPES` of a device's buckets."""
+    """Return the :data:`SHAPES` of a device's buckets."""
     return "exact" if device.type == "cpu" else "rounded"
 
 
 def rounded_count(segments: int) -> int:
-    """The next of 1 to 8, 10, 12, 14, 16, 20, ..: four numbers between powers of two."""
+    """Return the next of 1 to 8, 10, 12, 14, 16, 20, ..: four numbers between powers of two."""
     return _next_of(segments, 4)
 
 
 def rounded_width(tokens: int) -> int:
-    """The next of 8, 12, 16, 24, ..: two numbers between powers of two, four above 512.
+    """Return the next of 8, 12, 16, 24, ..: two numbers between powers of two, four above 512.
 
     Long segments are rounded less, because their attention is what costs most.
     """
-    return max(_next_of(tokens, 4 if tokens > _FINE_FROM else 2), 8)
+    between = 4 if tokens > _FINE_FROM else 2
+    return max(_next_of(tokens, between), 8)
 
 
 def _next_of(number: int, between: int) -> int:
-    """The smallest of the ``between`` numbers in every octave that is not below ``number``."""
-    step = max((1 << (number.bit_length() - 1)) // between, 1)
-    return -(-number // step) * step
+    """Return the smallest of ``between`` numbers in every octave that is not below ``number``."""
+    octave = 1 << (number.bit_length() - 1)
+    step = max(octave // between, 1)
+    steps = -(-number // step)
+    return steps * step
 
 
 def on_host(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Tensors of ids on the host, for which it waits once."""
+    """Copy tensors of ids to the host, which waits once."""
     if all(tensor.device.type == "cpu" for tensor in tensors.values()):
         return dict(tensors)
     flat = torch.cat([tensor.flatten() for tensor in tensors.values()]).cpu()
@@ -669,7 +722,8 @@ def segment_attention(
     for bucket, *states in zip(plan.buckets, *plan.split(query, key, value), strict=True):
         q, k, v = (_split_heads(x, bucket.segments, heads) for x in states)
         attended = scaled_attention(q, k, v, bucket.mask, dropout, bucket.causal)
-        outputs.append(attended.transpose(1, 2).reshape(bucket.segments * bucket.query, -1))
+        padded = bucket.segments * bucket.query
+        outputs.append(attended.transpose(1, 2).reshape(padded, -1))
     output = outputs[0] if len(outputs) == 1 else torch.cat(outputs)
     return output if plan.query is None else plan.query.pack(output)
 
@@ -706,8 +760,8 @@ def scaled_attention(
     if query.is_cuda:
         with sdpa_kernel(_KERNELS):
             return F.scaled_dot_product_attention(query, key, value, mask, dropout, causal)
-    half = query.dtype in (torch.float16, torch.bfloat16)
-    if not (half and query.is_cpu and torch.is_grad_enabled()):
+    is_half = query.dtype in (torch.float16, torch.bfloat16)
+    if not (is_half and query.is_cpu and torch.is_grad_enabled()):
         return F.scaled_dot_product_attention(query, key, value, mask, dropout, causal)
     with torch.autocast("cpu", enabled=False):
         attended = F.scaled_dot_product_attention(
@@ -732,9 +786,12 @@ def dense_attention(
         the output ``(queries, dim)`` and the weights ``(heads, queries, keys)``.
     """
     head_dim = query.size(1) // heads
+    # q, k, v: (heads, tokens, head_dim)
     q, k, v = (x.view(x.size(0), heads, head_dim).transpose(0, 1) for x in (query, key, value))
     scores = torch.matmul(q, k.transpose(1, 2)) / head_dim**0.5
-    weights = scores.masked_fill(~plan.visible, float("-inf")).softmax(-1, dtype=torch.float32)
+    scores = scores.masked_fill(~plan.visible, float("-inf"))
+    weights = scores.softmax(-1, dtype=torch.float32)
     dropped = F.dropout(weights.type_as(v), dropout, training=dropout > 0)
-    output = torch.matmul(dropped, v).transpose(0, 1).reshape(query.size(0), -1)
+    attended = torch.matmul(dropped, v)
+    output = attended.transpose(0, 1).reshape(query.size(0), -1)
     return output, weights

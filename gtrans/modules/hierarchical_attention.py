@@ -71,7 +71,7 @@ def sentences_before(layout: DocumentLayout, words: Tensor, shapes: str) -> Sent
         sentences = last[rows] - distance
         has_sentence.append(np.isin(row_of_token, rows))
         tokens = np.flatnonzero(has_sentence[-1])
-        asking = Segments.of(layout.sentence_lengths[last[rows]])
+        asking = Segments.of_lengths(layout.sentence_lengths[last[rows]])
         asked = Segments(starts[sentences], words.numpy()[sentences])
         plan = attention_plan(asking, asked, (len(tokens), layout.tokens), shapes=shapes)
         read.append((torch.from_numpy(tokens), plan))

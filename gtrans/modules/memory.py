@@ -199,10 +199,10 @@ def memory_plan(
         shapes: one of :data:`gtrans.modules.group_attention.SHAPES`.
         steps: one of :data:`gtrans.modules.STEPS`.
     """
-    parts = Segments.of(layout.sentence_lengths)
+    parts = Segments.of_lengths(layout.sentence_lengths)
     counts = layout.sentence_counts.numpy()
     if steps == "instances":
-        parts = Segments.of(layout.document_lengths)
+        parts = Segments.of_lengths(layout.document_lengths)
         counts = np.ones_like(counts)
         if layout.chunks is not None:
             counts = layout.chunks.gt(0).sum(1).numpy()
@@ -224,7 +224,7 @@ def memory_plan(
         padded.append(index)
         masks.append(mask)
         widths.append(width)
-    memories = Segments.of(torch.full((len(parts.lengths),), size))
+    memories = Segments.of_lengths(torch.full((len(parts.lengths),), size))
     tokens = layout.tokens, len(parts.lengths) * size
     from_steps = np.argsort(np.concatenate(by_step))
     return MemoryPlan(

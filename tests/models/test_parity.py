@@ -232,7 +232,7 @@ class _Entropies:
 def _padding_plan(padding: Tensor, keys: DocumentLayout) -> AttentionPlan:
     """Queries of padding ``(batch, length)`` see all keys of their document."""
     lengths = padding.sum(1)
-    queries, documents = Segments.of(lengths), Segments.of(keys.document_lengths)
+    queries, documents = Segments.of_lengths(lengths), Segments.of_lengths(keys.document_lengths)
     return attention_plan(queries, documents, (int(lengths.sum()), keys.tokens))
 
 

@@ -212,14 +212,14 @@ def self_plans(
         if kind == "context":
             if context is None:
                 continue
-            query, key = Segments.of(layout.document_lengths), Segments.of(context)
+            query, key = Segments.of_lengths(layout.document_lengths), Segments.of_lengths(context)
             if source_of_row is not None:
                 key = key.chosen(source_of_row)
             size = tokens, int(context.sum())
             plans[kind] = attention_plan(query, key, size, shapes=shapes)
             continue
         lengths = layout.sentence_lengths if kind == "group" else layout.document_lengths
-        query = key = Segments.of(lengths)
+        query = key = Segments.of_lengths(lengths)
         if layout.whole is not None:
             key = _with_shared(layout, layout.whole, kind)
         plans[kind] = attention_plan(query, key, (tokens, tokens), causal, shapes)
@@ -229,10 +229,10 @@ def self_plans(
 def _with_shared(layout: DocumentLayout, whole: DocumentLayout, kind: str) -> Segments:
     """Return what the sentences or documents of a layout see, shared states included."""
     if kind == "global":
-        return Segments.of(whole.document_lengths, layout.computed)
+        return Segments.of_lengths(whole.document_lengths, layout.computed)
     counts = whole.sentence_counts.numpy()
     begun = _same_sentences(layout, counts.cumsum() - counts)
-    return Segments.of(whole.sentence_lengths, layout.computed).chosen(begun)
+    return Segments.of_lengths(whole.sentence_lengths, layout.computed).chosen(begun)
 
 
 def _same_sentences(layout: DocumentLayout, first: Ints) -> Ints:
@@ -265,11 +265,17 @@ def cross_plans(
     size = target.tokens, source.tokens
     for kind in kinds:
         if kind == "group":
-            query, key = Segments.of(target.sentence_lengths), Segments.of(source.sentence_lengths)
+            query, key = (
+                Segments.of_lengths(target.sentence_lengths),
+                Segments.of_lengths(source.sentence_lengths),
+            )
             # A target may be shorter than its source (a forced prefix).
             key = key.chosen(_matching_sentences(source, target, documents))
         else:
-            query, key = Segments.of(target.document_lengths), Segments.of(source.document_lengths)
+            query, key = (
+                Segments.of_lengths(target.document_lengths),
+                Segments.of_lengths(source.document_lengths),
+            )
             if documents is not None:
                 key = key.chosen(documents)
         plans[kind] = attention_plan(query, key, size, shapes=shapes)
