@@ -1,12 +1,11 @@
 """Transformer layers on packed states, and all that they consist of.
 
 Parameter names follow fairseq's layers. Attention is over groups, over documents, or both combined
-by a gate. A layer knows nothing of documents: its input besides the states, with the plans of
-who sees whom, is in :class:`LayerInputs`, in a search in
-:class:`gtrans.modules.decode_state.LayerKeys`. A model may switch on two parts of a layer, which
-are off (None) in a new layer: ``context_attn``, a second attention next to self-attention in the
-encoder and next to cross-attention in the decoder (or, with a LayerNorm of its own, behind
-self-attention in both), and ``memory``, which comes after self-attention.
+by a gate. A layer knows nothing of documents: plans of who sees whom and all other input are in
+:class:`LayerInputs`, in a search in :class:`gtrans.modules.decode_state.LayerKeys`. A model may
+switch on two parts of a layer, which are None in a new one: ``context_attn``, a second attention
+next to self-attention in the encoder and next to cross-attention in the decoder (or, with a
+LayerNorm of its own, behind self-attention in both), and ``memory``, behind self-attention.
 """
 
 from __future__ import annotations
@@ -41,10 +40,7 @@ _LEVELS = 1 << 16
 
 
 def lowered(query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
-    """Both in the precision of autocast, if it is on; for what several projections read.
-
-    Each of them would convert it again, and its gradient.
-    """
+    """Convert both to the precision of autocast, if it is on, before several projections do."""
     dtype = autocast_dtype(query.device)
     if dtype is None:
         return query, key
@@ -55,16 +51,15 @@ def lowered(query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
 class Linear(nn.Linear):
     """``nn.Linear``, with the same parameters.
 
-    A decoding step of one document has as few states as the beam has hypotheses, but reads all
-    weights of the model, which no processor's cache holds. Then ``W x'``, with the weight as
-    the left factor, is faster on the CPU by a third or more.
+    A decoding step of one document has few states, but reads all weights of the model. Then
+    ``W x'``, with the weight as the left factor, is faster on a CPU by a third or more.
     """
 
     def forward(self, input: Tensor) -> Tensor:
         """``(.., in) -> (.., out)``."""
-        few = input.dim() == 2 and input.size(0) <= _FEW_STATES
-        measured = input.is_cpu and input.dtype == torch.float32
-        if not few or not measured or torch.is_grad_enabled():
+        is_few = input.dim() == 2 and input.size(0) <= _FEW_STATES
+        is_measured = input.is_cpu and input.dtype == torch.float32
+        if not is_few or not is_measured or torch.is_grad_enabled():
             return super().forward(input)
         product = torch.mm(self.weight, input.t())
         if self.bias is not None:
@@ -75,10 +70,9 @@ class Linear(nn.Linear):
 def dropout(x: Tensor, probability: float, training: bool) -> Tensor:
     """Zero each element with ``probability``, scale the others so that the mean stays.
 
-    On the CPU torch draws one Bernoulli number for each element, which takes as long as
-    a whole projection of a small model. Here one random 64-bit number decides on four
-    elements, 16 bits each; probabilities are rounded to multiples of ``2 ** -16``, and
-    the scale belongs to the rounded one.
+    On a CPU torch draws a Bernoulli number for each element, which takes as long as a projection
+    of a small model. Here one random 64-bit number decides on four elements, 16 bits each;
+    probabilities are rounded to multiples of ``2 ** -16``, and so is the scale.
     """
     if not x.is_cpu:
         return F.dropout(x, probability, training)
@@ -88,10 +82,12 @@ def dropout(x: Tensor, probability: float, training: bool) -> Tensor:
     if dropped == _LEVELS:
         return x * 0.0
     lowest = torch.iinfo(torch.int64).min
-    numbers = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(lowest, None)
+    quarter = (x.numel() + 3) // 4
+    numbers = torch.empty(quarter, dtype=torch.int64).random_(lowest, None)
     levels = numbers.view(torch.int16)[: x.numel()].view(x.shape)
     kept = levels.ge(dropped - _LEVELS // 2).to(x.dtype)
-    return x * kept.mul_(_LEVELS / (_LEVELS - dropped))
+    scale = _LEVELS / (_LEVELS - dropped)
+    return x * kept.mul_(scale)
 
 
 # ---- attention -----------------------------------------------------------------------------------
@@ -168,22 +164,27 @@ class MultiheadAttention(nn.Module):
             ``(groups * queries, dim)``.
         """
         groups = key.size(0)
-        shape = groups, -1, self.heads, key.size(2) // self.heads
+        head_dim = key.size(2) // self.heads
+        shape = groups, -1, self.heads, head_dim
+        # q, k, v: (groups, heads, queries or keys, head_dim)
         q = self.q_proj(query).reshape(shape).transpose(1, 2)
         k = key.reshape(shape).transpose(1, 2)
         v = value.reshape(shape).transpose(1, 2)
         if self.observer is not None:
             self._show(self.observer, q, k, mask)
         if self.training or torch.is_grad_enabled() or q.is_cuda:
-            attended = scaled_attention(q, k, v, mask, self.dropout if self.training else 0.0)
+            dropout = self.dropout if self.training else 0.0
+            attended = scaled_attention(q, k, v, mask, dropout)
         else:  # one of many steps of a search on a CPU
             attended = F.scaled_dot_product_attention(q, k, v, mask)
-        output: Tensor = self.out_proj(attended.transpose(1, 2).reshape(query.shape))
+        joined = attended.transpose(1, 2).reshape(query.shape)
+        output: Tensor = self.out_proj(joined)
         return output
 
     def _show(self, observer: WeightObserver, q: Tensor, k: Tensor, mask: Tensor | None) -> None:
-        """The weights of :meth:`attend`, group by group; ``q, k (groups, heads, .., head_dim)``."""
-        scores = torch.matmul(q, k.transpose(2, 3)).float() / q.size(3) ** 0.5
+        """Show the weights of :meth:`attend`; ``q, k (groups, heads, .., head_dim)``."""
+        products = torch.matmul(q, k.transpose(2, 3)).float()
+        scores = products / q.size(3) ** 0.5
         visible = torch.ones_like(scores[:, :1], dtype=torch.bool)
         if mask is not None and mask.dtype == torch.bool:
             visible = visible & mask
@@ -225,9 +226,8 @@ class Gate(nn.Module):
 class DocumentAttention(MultiheadAttention):
     """The attention of a document model: group, global, or both combined by a gate.
 
-    The projections of the class itself belong to group attention in a combined layer. They have
-    the names of a sentence Transformer's attention, so that its checkpoints fit without
-    renaming; ``global_attn`` and ``gate`` are added.
+    In a combined layer, the projections of the class itself belong to group attention: they have
+    the names of a sentence Transformer's attention, whose checkpoints so fit.
     """
 
     def __init__(
@@ -275,10 +275,9 @@ class DocumentAttention(MultiheadAttention):
         ordered_key = key if key_order is None else key + key_order
         if self.global_attn is None or self.gate is None:
             return attend(self, ordered_query, ordered_key, key, plans["global"])
-        output: Tensor = self.gate(
-            attend(self, query, key, key, plans["group"]),
-            self.global_attn(ordered_query, ordered_key, key, plans["global"]),
-        )
+        in_group = attend(self, query, key, key, plans["group"])
+        in_document = self.global_attn(ordered_query, ordered_key, key, plans["global"])
+        output: Tensor = self.gate(in_group, in_document)
         return output
 
     def step_self(self, x: Tensor, keys: Mapping[str, Keys], order: Tensor | None) -> Tensor:
@@ -286,7 +285,7 @@ class DocumentAttention(MultiheadAttention):
 
         Args:
             x: ``(hypotheses, dim)``.
-            keys: of each kind of attention those so far; the last columns are written.
+            keys: the keys so far of each kind of attention; the last columns are written.
             order: ``(hypotheses, dim)`` as ``query_order`` in :meth:`forward`.
 
         Returns:
@@ -296,8 +295,9 @@ class DocumentAttention(MultiheadAttention):
         def attend(attention: MultiheadAttention, kind: str, query: Tensor) -> Tensor:
             key, value, mask = keys[kind]
             new = x.view(key.size(0), -1, x.size(1))  # (documents, beam, dim)
-            key[:, -new.size(1) :] = attention.k_proj(query).view_as(new)
-            value[:, -new.size(1) :] = attention.v_proj(x).view_as(new)
+            beam = new.size(1)
+            key[:, -beam:] = attention.k_proj(query).view_as(new)
+            value[:, -beam:] = attention.v_proj(x).view_as(new)
             return attention.attend(query, key, value, mask)
 
         return self._step(x, order, attend)
@@ -321,9 +321,9 @@ class DocumentAttention(MultiheadAttention):
         ordered = x if order is None else x + order
         if self.global_attn is None or self.gate is None:
             return attend(self, "global", ordered)
-        output: Tensor = self.gate(
-            attend(self, "group", x), attend(self.global_attn, "global", ordered)
-        )
+        in_group = attend(self, "group", x)
+        in_document = attend(self.global_attn, "global", ordered)
+        output: Tensor = self.gate(in_group, in_document)
         return output
 
 
@@ -346,17 +346,17 @@ class PackedContext:
     lengths: Tensor
 
     def chosen(self, rows: Tensor) -> PackedContext:
-        """The contexts of ``rows (n,)``, repeated or reordered."""
+        """Return the contexts of ``rows (n,)``, repeated or reordered."""
         lengths = self.lengths[rows]
-        starts = self.lengths.cumsum(0) - self.lengths
+        old_begins = self.lengths.cumsum(0) - self.lengths
         begins = lengths.cumsum(0) - lengths
-        shift = torch.repeat_interleave(starts[rows] - begins, lengths)
+        shift = torch.repeat_interleave(old_begins[rows] - begins, lengths)
         index = torch.arange(shift.numel(), device=shift.device) + shift
         return PackedContext(self.states[index], lengths)
 
     @classmethod
     def joined(cls, contexts: Sequence[PackedContext]) -> PackedContext:
-        """The rows of several batches, one batch after the other."""
+        """Join the rows of several batches."""
         states = torch.cat([context.states for context in contexts])
         return cls(states, torch.cat([context.lengths for context in contexts]))
 
@@ -369,8 +369,7 @@ class PackedContext:
 class ContextAttention(nn.Module):
     """Attention to the context of a sentence, combined with a layer's own attention.
 
-    Context attention has the same queries as one of the layer's own attentions; their outputs are
-    combined.
+    Both have the same queries.
 
     Guo Zhiyu, "Incorporating BERT into Document-Level Neural Machine Translation", master's thesis,
     2021 (Eq 3.4, a figure there, is inferred from figure 3.3 and Eq 3.8):
@@ -385,9 +384,9 @@ class ContextAttention(nn.Module):
     BERT-fused (Zhu et al. 2020) has their mean instead of a gate, and in training drop-net (Eq
     2.16-2.17): with a given probability only one of the two.
 
-    In the document-aware Transformer (Zhang et al. 2018) context attention is not next to another
-    attention but a sublayer of its own, behind self-attention on both sides, with the output of
-    self-attention as queries. The gate stands where other sublayers have the residual connection.
+    In the document-aware Transformer (Zhang et al. 2018) context attention is a sublayer of its
+    own, behind self-attention on both sides, with the output of self-attention as queries. The gate
+    stands where other sublayers have the residual connection.
     """
 
     def __init__(
@@ -403,14 +402,13 @@ class ContextAttention(nn.Module):
         """Combine ``attention`` with a layer's own attention.
 
         Args:
-            attention: with queries of the layer's width and keys of the context's width.
+            attention: queries have the layer's width, keys the context's.
             combine: one of :data:`COMBINATIONS`.
             context_first: order of the two sides in the equations; False in encoders, True in
                 decoders.
             gate_bias: see :class:`Gate`.
             drop_net: with ``mean``, the probability that training uses only one of the two.
-            norm: LayerNorm of a sublayer of its own, behind self-attention; None: it is next to
-                the layer's own attention.
+            norm: LayerNorm of a sublayer of its own; None: next to the layer's own attention.
         """
         super().__init__()
         self.attention = attention
@@ -422,7 +420,7 @@ class ContextAttention(nn.Module):
             self.gate = Gate(attention.dim, gate_bias, context_first)
 
     def combine(self, own: Tensor, context: Tensor) -> Tensor:
-        """The gated sum or the mean of two ``(.., dim)`` states; in training with drop-net."""
+        """Return the gated sum or the mean (with drop-net) of two ``(.., dim)`` states."""
         if self.gate is not None:
             mixed: Tensor = self.gate(own, context)
             return mixed
@@ -430,7 +428,7 @@ class ContextAttention(nn.Module):
         return (1 - share) * own + share * context
 
     def context_share(self, u: float) -> float:
-        """The share of the context for the random number ``u`` in 0 .. 1 (Eq 2.16-2.17)."""
+        """Return the context's share for a random number ``u`` in 0 .. 1 (Eq 2.16-2.17)."""
         half = self.drop_net / 2
         if u < half:
             return 1.0 if self.context_first else 0.0
@@ -463,14 +461,14 @@ class LayerSpec:
         dropout, attention_dropout, activation_dropout: probabilities.
         activation: name of the feed-forward network's activation.
         pre_norm: LayerNorm before each sublayer instead of after its residual.
-        rezero: no LayerNorm; each layer has a learned scalar, 0 at the beginning, by which the
-            outputs of its sublayers are multiplied (Bachlechner et al. 2020).
+        rezero: no LayerNorm; the outputs of a layer's sublayers are multiplied by a learned scalar,
+            0 at the beginning (Bachlechner et al. 2020).
         gate_bias: see :class:`Gate`.
         norm_eps: epsilon of LayerNorm (1e-12 in BERT).
         ffn_init: how feed-forward networks begin, one of :data:`FFN_INITS`: Xavier's uniform
-            weights and no bias, or the default of ``nn.Linear``, uniform in
-            ``+-1 / sqrt(inputs)``, bias included. With an inner width of twice the model's the
-            output of Xavier's has eight times the variance, with four times 5.8 times.
+            weights and no bias, or the default of ``nn.Linear``, uniform in ``+-1 / sqrt(inputs)``,
+            bias included. With an inner width of twice the model's, the output of Xavier's has
+            eight times the variance; with four times, 5.8 times.
         two_feed_forwards: a decoder layer has a feed-forward network behind self-attention, too.
     """
 
@@ -489,20 +487,21 @@ class LayerSpec:
     two_feed_forwards: bool = False
 
     def feed_forward(self) -> tuple[Linear, Linear]:
-        """The two new matrices of a feed-forward network."""
-        linears = Linear(self.dim, self.ffn_dim), Linear(self.ffn_dim, self.dim)
+        """Return the two new matrices of a feed-forward network."""
+        inner = Linear(self.dim, self.ffn_dim)
+        outer = Linear(self.ffn_dim, self.dim)
         if self.ffn_init == "xavier":
-            for linear in linears:
+            for linear in (inner, outer):
                 nn.init.xavier_uniform_(linear.weight)
                 nn.init.zeros_(linear.bias)
-        return linears
+        return inner, outer
 
     def norm(self) -> nn.Module:
-        """A new LayerNorm of this layer's width; with ``rezero`` the identity."""
+        """Return a new LayerNorm of this layer's width; with ``rezero`` the identity."""
         return nn.Identity() if self.rezero else nn.LayerNorm(self.dim, self.norm_eps)
 
     def attention(self, kind: str) -> DocumentAttention:
-        """A new attention of this layer's sizes, of one of the kinds of attention."""
+        """Return a new attention of this layer's sizes; ``kind``: one of :data:`KINDS`."""
         return DocumentAttention(self.dim, self.heads, self.attention_dropout, kind, self.gate_bias)
 
 
@@ -522,7 +521,10 @@ class ResidualLayer(nn.Module):
             h = dropout(h, self.spec.dropout, True)
         if self.residual_scale is not None:
             h = self.residual_scale * h
-        output: Tensor = x + h if self.spec.pre_norm else norm(x + h)
+        total = x + h
+        if self.spec.pre_norm:
+            return total
+        output: Tensor = norm(total)
         return output
 
     def _feed_forward(self, x: Tensor) -> Tensor:
@@ -548,10 +550,10 @@ class LayerInputs:
         cross: plans of cross-attention (``group``, ``global``).
         order: ``(tokens, dim)`` embedded sentence numbers; None: positions count through the
             document (:meth:`DocumentAttention.forward`).
-        source_order: ``(source tokens, dim)`` the same of the source.
-        context: the context of each source; None: there is none.
-        memory: the :class:`~gtrans.modules.memory.MemoryFlow` of the batch; None: there is none.
-        memory_plan: the plan of the memories of this side; None: it has none.
+        source_order: ``(source tokens, dim)``, the same for the source.
+        context: the context of each source, or None.
+        memory: the :class:`~gtrans.modules.memory.MemoryFlow` of the batch, or None.
+        memory_plan: the plan of the memories of this side, or None.
     """
 
     own: Mapping[str, AttentionPlan]
@@ -567,12 +569,11 @@ class TransformerLayer(ResidualLayer):
     """A layer of the encoder or decoder, with the parts that a model may switch on.
 
     Attributes:
-        checkpoints: in training keep only what the layer reads, and compute the rest again for the
+        checkpoints: in training keep only the layer's input, and compute the rest again for the
             gradient, with the same dropout (Chen et al. 2016, "Training Deep Nets with Sublinear
             Memory Cost").
         context_attn: attention to a context, or None.
-        memory: its :class:`~gtrans.modules.memory.RecurrentMemory`, which is a layer itself, or
-            None.
+        memory: its :class:`~gtrans.modules.memory.RecurrentMemory`, or None.
     """
 
     context_attn: ContextAttention | None
@@ -590,18 +591,17 @@ class TransformerLayer(ResidualLayer):
     def _computed(
         self, run: Callable[[Tensor, LayerInputs], Tensor], x: Tensor, inputs: LayerInputs
     ) -> Tensor:
-        """``run(x, inputs)``, in training perhaps once more for the gradient: ``(tokens, dim)``."""
+        """Return ``run(x, inputs)``, ``(tokens, dim)``, which may run again for the gradient."""
         if not (self.checkpoints and self.training and torch.is_grad_enabled()):
             return run(x, inputs)
-        flow = None if self.memory is None else inputs.memory
-        if flow is not None:
-            run = _repeatable(run, flow)
+        if self.memory is not None and inputs.memory is not None:
+            run = _repeatable(run, inputs.memory)
         # What is random depends on the device of the arguments: `x` must be one.
         output: Tensor = checkpoint(run, x, inputs, use_reentrant=False)
         return output
 
     def _attend_to_self(self, x: Tensor, inputs: LayerInputs, beside: bool) -> Tensor:
-        """Self-attention, the context behind it and the memory: ``(tokens, dim)``.
+        """Apply self-attention, the context behind it and the memory: ``(tokens, dim)``.
 
         ``beside``: context attention, unless it is behind, has the same queries.
         """
@@ -611,7 +611,8 @@ class TransformerLayer(ResidualLayer):
             return self._with_context(h, own, read) if beside else own
 
         read = self._reading(inputs)
-        x = self._behind(self._residual(x, self.self_attn_layer_norm, attend), read)
+        x = self._residual(x, self.self_attn_layer_norm, attend)
+        x = self._behind(x, read)
         if self.memory is not None and inputs.memory is not None:
             x = self.memory(x, inputs.memory, inputs.memory_plan)
         return x
@@ -668,7 +669,8 @@ class EncoderLayer(TransformerLayer):
         """Packed states ``(tokens, dim) -> (tokens, dim)``."""
 
         def run(x: Tensor, inputs: LayerInputs) -> Tensor:
-            return self._feed_forward(self._attend_to_self(x, inputs, beside=True))
+            x = self._attend_to_self(x, inputs, beside=True)
+            return self._feed_forward(x)
 
         return self._computed(run, x, inputs)
 
@@ -691,12 +693,12 @@ class DecoderLayer(TransformerLayer):
             self.ffn_layer_norm = spec.norm()
 
     def forward(self, x: Tensor, encoded: Tensor, inputs: LayerInputs) -> Tensor:
-        """One teacher-forced pass: ``(target tokens, dim) -> (target tokens, dim)``.
+        """Apply the layer to given targets: ``(target tokens, dim) -> (target tokens, dim)``.
 
         Args:
             x: ``(target tokens, dim)`` packed.
             encoded: ``(source tokens, dim)`` packed encoder output.
-            inputs: plans and all else that the layer reads.
+            inputs: plans and all other input.
         """
 
         def attend_to_source(h: Tensor) -> Tensor:
@@ -704,18 +706,19 @@ class DecoderLayer(TransformerLayer):
             return self._with_context(h, own, self._reading(inputs))
 
         def run(x: Tensor, inputs: LayerInputs) -> Tensor:
-            x = self._first_feed_forward(self._attend_to_self(x, inputs, beside=False))
+            x = self._attend_to_self(x, inputs, beside=False)
+            x = self._first_feed_forward(x)
             x = self._residual(x, self.encoder_attn_layer_norm, attend_to_source)
             return self._feed_forward(x)
 
         return self._computed(run, x, inputs)
 
     def step(self, x: Tensor, keys: LayerKeys, order: Tensor | None) -> Tensor:
-        """One new token of every hypothesis: ``(hypotheses, dim) -> (hypotheses, dim)``.
+        """Apply the layer to a new token of every hypothesis: ``(hypotheses, dim)`` to the same.
 
         Args:
             x: states of the new tokens.
-            keys: of all that the layer attends to; the keys of its own tokens are written.
+            keys: all keys that the layer attends to; the keys of its own tokens are written.
             order: ``(hypotheses, dim)`` embedded sentence numbers, or None.
         """
         read: _Reading | None = None
@@ -727,15 +730,14 @@ class DecoderLayer(TransformerLayer):
             own = self.encoder_attn.step_cross(h, keys.source, order)
             return self._with_context(h, own, read)
 
-        x = self._residual(
-            x, self.self_attn_layer_norm, lambda h: self.self_attn.step_self(h, keys.own, order)
-        )
+        attend_to_self = partial(self.self_attn.step_self, keys=keys.own, order=order)
+        x = self._residual(x, self.self_attn_layer_norm, attend_to_self)
         x = self._behind(x, read)
         if self.memory is not None and keys.memory is not None:
-            x = self.memory.step(x, *keys.memory[:2])
-        x = self._residual(
-            self._first_feed_forward(x), self.encoder_attn_layer_norm, attend_to_source
-        )
+            memory_key, memory_value, _ = keys.memory
+            x = self.memory.step(x, memory_key, memory_value)
+        x = self._first_feed_forward(x)
+        x = self._residual(x, self.encoder_attn_layer_norm, attend_to_source)
         return self._feed_forward(x)
 
     def _first_feed_forward(self, x: Tensor) -> Tensor:
