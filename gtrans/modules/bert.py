@@ -263,7 +263,7 @@ class Whitening(nn.Module):
     The variance of the states differs between directions by orders of magnitude. Adam scales
     parameters one by one, so a projection learns the small directions last, although one of them
     may tell two nouns apart. Where states are only attended to, a fixed affine map changes what a
-    model learns from its random start, not what it can express.
+    model learns from its random start, not its expressive power.
 
     The map is ZCA whitening (Bell and Sejnowski 1997; Kessy, Lewin and Strimmer 2018), which
     changes states least. It is this project's own; the thesis (Guo Zhiyu 2021) and Zhu et al.

@@ -1,7 +1,7 @@
 """The memory of a decoder between two steps of beam search.
 
 There are ``documents * beam`` hypotheses, grouped by document. They may be in different sentences,
-at different positions. What they have in common is stored once and read by all together:
+at different positions. Keys that they share are stored once and read by all together:
 
 * Keys and values of the target are a :class:`TokenTree`: each token that some hypothesis of the
   document has written stands in it once, and a mask says which hypothesis goes back to it. So
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -31,9 +31,19 @@ Sources = dict[int, tuple[Tensor, Tensor]]
 # Steps between two times that tokens without a hypothesis are dropped.
 _STEPS_BETWEEN = 8
 
-Keys = tuple[Tensor, Tensor, Tensor | None]
-"""Keys and values ``(documents, width, dim)``, and the mask of who sees them (None: all), which
-broadcasts to ``(documents, 1, beam, width)``."""
+
+class Keys(NamedTuple):
+    """The tokens that an attention reads in a step.
+
+    Attributes:
+        keys: ``(documents, width, dim)``.
+        values: ``(documents, width, dim)``.
+        mask: who sees them, broadcasts to ``(documents, 1, beam, width)``; None: all.
+    """
+
+    keys: Tensor
+    values: Tensor
+    mask: Tensor | None
 
 
 class TokenTree:
@@ -103,8 +113,7 @@ class TokenTree:
         mask = self._mask[:, None, :, : self.width]
         layers: dict[int, Keys] = {}
         for index, number in enumerate(self.numbers):
-            keys, values = data[0, index], data[1, index]
-            layers[number] = keys, values, mask
+            layers[number] = Keys(data[0, index], data[1, index], mask)
         return layers
 
     def reorder(self, rows: Tensor) -> None:
@@ -231,8 +240,7 @@ class SentenceWindow:
         data = self._data[:, :, :, : self._width]
         layers: dict[int, Keys] = {}
         for number, index in self._index.items():
-            keys, values = data[0, index], data[1, index]
-            layers[number] = keys, values, self.mask
+            layers[number] = Keys(data[0, index], data[1, index], self.mask)
         return layers
 
     def keep(self, documents: Tensor, numbers: Ints) -> None:
@@ -272,7 +280,7 @@ class SharedSources:
     def for_layer(self, layer: int) -> Keys:
         """Return keys, values ``(documents, longest, dim)`` and mask of a layer."""
         index = self._index[layer]
-        return self._keys[index], self._values[index], self._mask
+        return Keys(self._keys[index], self._values[index], self._mask)
 
     def layers(self) -> dict[int, Keys]:
         """Return the keys for each layer."""
@@ -291,11 +299,11 @@ class LayerKeys:
     """The keys that the attentions of a decoder layer read in a step.
 
     Attributes:
-        own: of each kind of self-attention. The last columns, one for each hypothesis of a
-            document, belong to the newest tokens: the layer fills them in.
-        source: of each kind of cross-attention.
-        context: of context attention; None: the layer has none.
-        memory: of the recurrent memory; None: the layer has none.
+        own: by kind of self-attention. The last columns, one for each hypothesis of a document,
+            belong to the newest tokens: the layer fills them in.
+        source: by kind of cross-attention.
+        context: for context attention, or None.
+        memory: for the recurrent memory, or None.
     """
 
     own: Mapping[str, Any]

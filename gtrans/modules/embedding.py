@@ -80,7 +80,7 @@ class SinusoidalPositions(nn.Module):
 class LearnedPositions(nn.Embedding):
     """Learned positions, as in BERT, BART and mBART; the weight is ``(offset + size, dim)``.
 
-    The first ``offset`` vectors belong to no position: two in fairseq, the second of which, for
+    The first ``offset`` vectors belong to no position: two in fairseq, where the second one, for
     padding, is zero; none in BERT.
     """
 

@@ -347,8 +347,7 @@ class Segments:
     Attributes:
         starts: ``(segments,)`` packed index of the first token of each run.
         lengths: ``(segments,)`` number of tokens of each run.
-        index: packed indices of which these are runs, so that a token may be in several; None: they
-            are runs of the packed tokens themselves.
+        index: packed indices, whose runs may share tokens; None: runs of the packed tokens.
     """
 
     starts: Ints

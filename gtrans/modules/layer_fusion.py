@@ -33,7 +33,7 @@ class LayerFusion(nn.Module):
     normalises = False
 
     def remember(self, state: Tensor, number: int) -> Tensor:
-        """Return what is stored of ``state (.., dim)`` of layer ``number`` (0: the input)."""
+        """Return the stored form of ``state (.., dim)`` of layer ``number`` (0: the input)."""
         return state
 
     def layer_input(self, states: Sequence[Tensor]) -> Tensor:

@@ -734,8 +734,7 @@ class DecoderLayer(TransformerLayer):
         x = self._residual(x, self.self_attn_layer_norm, attend_to_self)
         x = self._behind(x, read)
         if self.memory is not None and keys.memory is not None:
-            memory_key, memory_value, _ = keys.memory
-            x = self.memory.step(x, memory_key, memory_value)
+            x = self.memory.step(x, keys.memory.keys, keys.memory.values)
         x = self._first_feed_forward(x)
         x = self._residual(x, self.encoder_attn_layer_norm, attend_to_source)
         return self._feed_forward(x)
