@@ -301,7 +301,8 @@ def shared_prefixes(whole: DocumentLayout, tokens: Tensor, sources: Tensor) -> D
     lengths = whole.document_lengths.numpy()
     row = whole.row.numpy()
     position = whole.position.numpy()
-    common = np.cumprod(ids[1:] == ids[:-1], axis=1).sum(1)
+    is_common = np.cumprod(ids[1:] == ids[:-1], axis=1)
+    common = is_common.sum(1)
     numbers = sources.numpy()
     is_same_source = numbers[1:] == numbers[:-1]
     shared = np.zeros_like(lengths)
@@ -532,7 +533,10 @@ class AttentionPlan(PlanPart):
         rows = [bucket.segments * bucket.query for bucket in self.buckets]
         columns = [bucket.segments * bucket.key for bucket in self.buckets]
         # Split, not sliced: the gradient of every slice would be a tensor of full size.
-        return [torch.split(queries, rows), *(torch.split(x, columns) for x in keys)]
+        parts: list[Sequence[Tensor]] = [torch.split(queries, rows)]
+        for packed in keys:
+            parts.append(torch.split(packed, columns))
+        return parts
 
 
 def attention_plan(
@@ -666,7 +670,8 @@ def on_host(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Copy tensors of ids to the host, which waits once."""
     if all(tensor.device.type == "cpu" for tensor in tensors.values()):
         return dict(tensors)
-    flat = torch.cat([tensor.flatten() for tensor in tensors.values()]).cpu()
+    flattened = [tensor.flatten() for tensor in tensors.values()]
+    flat = torch.cat(flattened).cpu()
     moved = {}
     begin = 0
     for name, tensor in tensors.items():
@@ -717,9 +722,13 @@ def segment_attention(
         query = plan.query.pad(query)
     if plan.key is not None:
         key, value = plan.key.pad(key), plan.key.pad(value)
+    queries, keys, values = plan.split(query, key, value)
     outputs = []
-    for bucket, *states in zip(plan.buckets, *plan.split(query, key, value), strict=True):
-        q, k, v = (_split_heads(x, bucket.segments, heads) for x in states)
+    for bucket, q, k, v in zip(plan.buckets, queries, keys, values, strict=True):
+        # q, k, v: (segments, heads, tokens, dim / heads)
+        q = _split_heads(q, bucket.segments, heads)
+        k = _split_heads(k, bucket.segments, heads)
+        v = _split_heads(v, bucket.segments, heads)
         attended = scaled_attention(q, k, v, bucket.mask, dropout, bucket.causal)
         padded = bucket.segments * bucket.query
         outputs.append(attended.transpose(1, 2).reshape(padded, -1))
@@ -729,7 +738,8 @@ def segment_attention(
 
 def _split_heads(states: Tensor, count: int, heads: int) -> Tensor:
     """``(count * length, dim) -> (count, heads, length, dim / heads)``."""
-    return states.view(count, states.size(0) // count, heads, -1).transpose(1, 2)
+    length = states.size(0) // count
+    return states.view(count, length, heads, -1).transpose(1, 2)
 
 
 def scaled_attention(

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -127,7 +128,8 @@ class MemoryFlow:
     @property
     def left(self) -> Tensor:
         """``(documents, memories, size, dim)``: the values with which the next pass begins."""
-        return torch.stack([self.leaving[number] for number in sorted(self.leaving)], 1)
+        values = [self.leaving[number] for number in sorted(self.leaving)]
+        return torch.stack(values, 1)
 
     def following(self, documents: Tensor) -> MemoryFlow:
         """Return the flow of the next steps of ``documents (n,)``."""
@@ -135,7 +137,8 @@ class MemoryFlow:
         if not self.leaving:
             return MemoryFlow()
         left = self.left[documents]
-        return MemoryFlow(left, torch.zeros(len(left), dtype=torch.bool, device=left.device))
+        fresh = torch.zeros(len(left), dtype=torch.bool, device=left.device)
+        return MemoryFlow(left, fresh)
 
     def at_start(self, number: int, initial: Tensor, documents: int) -> Tensor:
         """Return memory ``number`` before the first step, ``(documents, size, dim)``."""
@@ -176,7 +179,9 @@ class MemoryPlan(PlanPart):
         """Split ``(tokens, dim)`` into ``(active, width, dim)`` for every step; padding varies."""
         padded = packed if self.gather is None else self.gather.pad(packed)
         # Split, not sliced: the gradient of every slice would be a tensor of full size.
-        sizes = [active * width for active, width in zip(self.active, self.widths, strict=True)]
+        sizes = []
+        for active, width in zip(self.active, self.widths, strict=True):
+            sizes.append(active * width)
         steps = []
         for part, active in zip(torch.split(padded, sizes), self.active, strict=True):
             steps.append(part.view(active, -1, packed.size(1)))
@@ -210,7 +215,9 @@ def memory_plan(
     first = (counts.cumsum() - counts)[order]
     lengths = parts.lengths if written is None else written.numpy()
     writing = Segments(parts.starts, lengths)
-    active = [int((counts > step).sum()) for step in range(counts.max(initial=0))]
+    active = []
+    for step in range(counts.max(initial=0)):
+        active.append(int((counts > step).sum()))
     by_step, padded, masks, widths = [], [], [], []
     for step, documents in enumerate(active):
         numbers = first[:documents] + step
@@ -219,7 +226,9 @@ def memory_plan(
             width = rounded_width(width)
         index = writing.padded(numbers, width, documents)
         real = index >= 0
-        mask = None if real.all() else torch.from_numpy(real)[:, None, None, :]
+        mask = None
+        if not real.all():
+            mask = torch.from_numpy(real)[:, None, None, :]
         by_step.append(numbers)
         padded.append(index)
         masks.append(mask)
@@ -353,11 +362,8 @@ class RecurrentMemory(ResidualLayer):
         """Return the new ``(active, size, dim)`` by Eq 4, 2 and 3 from ``(.., width, dim)``."""
         shape = memory.shape
         with_slots = (memory + self._slot_signal()).flatten(0, 1)
-        updated = self._residual(
-            with_slots,
-            self.update_attn_layer_norm,
-            lambda query: self.update_attn.attend(query, key, value, mask),
-        )
+        attend = partial(self.update_attn.attend, key=key, value=value, mask=mask)
+        updated = self._residual(with_slots, self.update_attn_layer_norm, attend)
         return self._feed_forward(updated).view(shape)
 
     def _slot_signal(self) -> Tensor:
@@ -380,4 +386,5 @@ class RecurrentMemory(ResidualLayer):
         Returns:
             ``(hypotheses, dim)``.
         """
-        return self._read(h, lambda query: self.output_attn.attend(query, key, value, None))
+        attend = partial(self.output_attn.attend, key=key, value=value, mask=None)
+        return self._read(h, attend)
