@@ -163,7 +163,6 @@ class SentenceWindow:
     """
 
     def __init__(self, source: DocumentLayout, sources: Sources) -> None:
-        """``sources``: ``(source tokens, dim)`` each."""
         self._index = {layer: number for number, layer in enumerate(sources)}
         keys, values = zip(*sources.values(), strict=True)
         # (keys and values, layers, source tokens, dim)
@@ -208,7 +207,6 @@ class SentenceWindow:
         self.mask = torch.where(is_seen, self._seen, self._unseen)[:, None]
 
     def _fill(self, moved: Ints) -> None:
-        """Gather the windows of documents whose span is another one."""
         first, last = self._spans[:, moved] + self._firsts[moved]
         begins = self._begins[first]
         sizes = self._begins[last + 1] - begins
@@ -477,7 +475,6 @@ class DecodeState:
             self._window.move(spans, self.sentence.view(-1, self.beam))
 
     def _layers(self) -> list[LayerKeys]:
-        """Return the keys for each layer in this step."""
         sources = _layers_of(self._global_sources)
         context = _layers_of(self.context)
         memory = _layers_of(self.memory)

@@ -49,8 +49,7 @@ _FINE_FROM = 512
 class PlanPart:
     """A part of a plan: a dataclass of tensors, numbers and further parts.
 
-    fairseq moves the tensors of a batch to the device, but leaves objects as they are; the model
-    moves them (:func:`to_device`).
+    fairseq leaves objects where they are; the model moves them (:func:`to_device`).
     """
 
     def pin_memory(self) -> PlanPart:
@@ -713,7 +712,7 @@ def segment_attention(
         value: ``(keys, dim)`` projected and packed.
         plan: the segments.
         heads: number of heads; the head dimension is ``dim / heads``.
-        dropout: probability of dropping an attention weight.
+        dropout: probability.
 
     Returns:
         ``(queries, dim)``.
@@ -756,15 +755,11 @@ def scaled_attention(
     is left out, which builds a plan for every new shape of a batch: tens of milliseconds each.
 
     Args:
-        query: ``(groups, heads, queries, dim)``.
-        key: ``(groups, heads, keys, dim)``.
-        value: ``(groups, heads, keys, dim)``.
+        query: ``(groups, heads, queries, dim)``, as the result.
+        key, value: ``(groups, heads, keys, dim)``.
         mask: broadcasts to ``(groups, heads, queries, keys)``, True on visible keys; or None.
-        dropout: probability of dropping an attention weight.
+        dropout: probability.
         causal: a query sees keys up to its own position only.
-
-    Returns:
-        ``(groups, heads, queries, dim)``.
     """
     if query.is_cuda:
         with sdpa_kernel(_KERNELS):

@@ -154,14 +154,10 @@ class MultiheadAttention(nn.Module):
         """Attend to keys and values that are already projected, in a decoding or memory step.
 
         Args:
-            query: ``(groups * queries, dim)``, not projected.
-            key: ``(groups, keys, dim)``.
-            value: ``(groups, keys, dim)``.
-            mask: ``(groups, 1, 1 or queries, keys)``: True where a key may be seen, or a number
-                that is added to the scores; None: every key may be.
-
-        Returns:
-            ``(groups * queries, dim)``.
+            query: ``(groups * queries, dim)``, not projected; as the result.
+            key, value: ``(groups, keys, dim)``.
+            mask: ``(groups, 1, 1 or queries, keys)``: True on visible keys, or a number that is
+                added to the scores; None: all keys are visible.
         """
         groups = key.size(0)
         head_dim = key.size(2) // self.heads
@@ -254,18 +250,14 @@ class DocumentAttention(MultiheadAttention):
         query_order: Tensor | None = None,
         key_order: Tensor | None = None,
     ) -> Tensor:
-        """Attend from ``query (queries, dim)`` to ``key (keys, dim)``.
+        """Attend from packed ``query (queries, dim)`` to ``key (keys, dim)``: ``(queries, dim)``.
 
         Args:
-            query: packed queries.
-            key: packed keys and values.
+            query, key: packed states; values are the keys.
             plans: of ``group`` and ``global`` attention, as far as the kind needs them.
             query_order: ``(queries, dim)`` embedded sentence numbers, added to the queries of
                 global attention; None: positions count through the document.
             key_order: ``(keys, dim)``, the same for the keys.
-
-        Returns:
-            ``(queries, dim)``.
         """
         query, key = lowered(query, key)
         attend = MultiheadAttention.forward
@@ -281,15 +273,12 @@ class DocumentAttention(MultiheadAttention):
         return output
 
     def step_self(self, x: Tensor, keys: Mapping[str, Keys], order: Tensor | None) -> Tensor:
-        """Self-attention of one new token of each hypothesis.
+        """Attend to the translation so far from a new token of each hypothesis.
 
         Args:
-            x: ``(hypotheses, dim)``.
+            x: ``(hypotheses, dim)``, as the result.
             keys: the keys so far of each kind of attention; the last columns are written.
             order: ``(hypotheses, dim)`` as ``query_order`` in :meth:`forward`.
-
-        Returns:
-            ``(hypotheses, dim)``.
         """
 
         def attend(attention: MultiheadAttention, kind: str, query: Tensor) -> Tensor:
@@ -303,7 +292,7 @@ class DocumentAttention(MultiheadAttention):
         return self._step(x, order, attend)
 
     def step_cross(self, x: Tensor, keys: Mapping[str, Keys], order: Tensor | None) -> Tensor:
-        """Cross-attention of one new token of each hypothesis; as :meth:`step_self`."""
+        """Attend to the source; arguments as in :meth:`step_self`."""
 
         def attend(attention: MultiheadAttention, kind: str, query: Tensor) -> Tensor:
             return attention.attend(query, *keys[kind])

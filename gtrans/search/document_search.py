@@ -212,15 +212,7 @@ class SearchProgress:
         device: torch.device,
         prefix_longest: int | None = None,
     ) -> None:
-        """Begin a search.
-
-        Args:
-            vocabulary: tokens with a meaning for the search.
-            options: its options.
-            source_lengths: for each document the words of every source sentence.
-            device: the models' device.
-            prefix_longest: most tokens of a prefix; None: there is none.
-        """
+        """Begin a search; ``prefix_longest``: most tokens of a prefix, None without one."""
         documents, beam = len(source_lengths), options.beam
         self.vocabulary = vocabulary
         self.options = options
@@ -347,7 +339,6 @@ class SearchProgress:
         return chosen
 
     def _let_linger(self, is_active: NDArray[np.bool_]) -> None:
-        """Store which documents have not ended."""
         has_changed = bool((is_active != self.is_active).any())
         self.is_active = is_active
         if has_changed and not self.is_worth_dropping():
@@ -409,7 +400,6 @@ class SearchProgress:
         return self._add_scores(log_probs, barred, given)
 
     def _forbid(self, log_probs: Tensor) -> None:
-        """Bar special tokens, and make the unknown word less probable."""
         log_probs.index_fill_(2, self.forbidden, float("-inf"))
         if self.options.unkpen:
             log_probs[:, :, self.vocabulary.unk].sub_(self.options.unkpen)
@@ -525,7 +515,6 @@ class SearchProgress:
         return hypotheses
 
     def _sentences(self, tokens: list[int], scores: list[float]) -> list[SentenceHypothesis]:
-        """Return the sentences of a document, without the special tokens between them."""
         eos = self.vocabulary.eos
         separator = self.vocabulary.opening if self.has_opening else self.vocabulary.prefix
         sentences = []
@@ -543,11 +532,10 @@ class SearchProgress:
 class _FreeProgress(SearchProgress):
     """A search in which the model decides where sentences and the document end.
 
-    So the papers decode the document Transformer. The model must have learnt where documents end
-    (:attr:`gtrans.data.frame.Frame.document_token`); its sentences cannot be aligned with the
-    source. To the base class the whole document is one sentence. The document token can follow
-    ``</s>`` only. A document ends at the latest when it is as long as all its sentences together
-    could be.
+    So the papers decode the document Transformer, which has learnt where documents end
+    (:attr:`gtrans.data.frame.Frame.document_token`). To the base class the whole document is one
+    sentence, at most as long as all its sentences together could be. The document token can follow
+    ``</s>`` only.
     """
 
     def __init__(
@@ -630,11 +618,8 @@ _BLOCK = 64
 def largest(numbers: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """Return what ``topk(count, 1)`` of ``numbers (rows, columns)`` does, several times faster.
 
-    Of equal numbers it may choose other columns than ``topk``.
-
-    A block of columns can hold one of the largest numbers only if its own largest number is one of
-    the ``count`` largest of all blocks. So one fast pass finds the blocks, and only those are
-    searched.
+    One pass finds the ``count`` blocks of columns with the largest maxima; only they can hold the
+    largest numbers. Of equal numbers it may choose other columns than ``topk``.
 
     Returns:
         the numbers, the largest first, and their columns, each ``(rows, count)``.
@@ -657,13 +642,7 @@ def largest(numbers: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 
 class _EndingCandidates(NamedTuple):
-    """Candidates of a step in which documents end, ``(width, beam)`` each.
-
-    Attributes:
-        ends: whether the candidate ends its document.
-        origin: the hypothesis that it continues.
-        total: the sum of its log-probabilities.
-    """
+    """Candidates of a step in which documents end, ``(width, beam)`` each."""
 
     ends: Tensor
     origin: Tensor
@@ -688,13 +667,9 @@ class _Step:
 
 
 class _FoundEnds(NamedTuple):
-    """Finished hypotheses, document by document.
+    """The ends of finished hypotheses, document by document, ``(hypotheses,)`` each.
 
-    Attributes:
-        document: ``(hypotheses,)`` the number of the document.
-        step: ``(hypotheses,)`` the step that has ended it.
-        origin: ``(hypotheses,)`` the hypothesis that it continues with its end.
-        total: ``(hypotheses,)`` the sum of its log-probabilities.
+    ``origin`` is the hypothesis that the end continues.
     """
 
     document: Ints
@@ -704,14 +679,7 @@ class _FoundEnds(NamedTuple):
 
 
 class _FinishedHypothesis(NamedTuple):
-    """A finished hypothesis.
-
-    Attributes:
-        document: the number of its document.
-        tokens: its ids but the last.
-        scores: the log-probabilities of all tokens.
-        total: their sum.
-    """
+    """A finished hypothesis; ``tokens`` lack the last one, ``scores`` do not."""
 
     document: int
     tokens: list[int]
@@ -765,7 +733,6 @@ class SearchTrace:
             )
 
     def _found(self) -> _FoundEnds:
-        """Return the candidates that have ended documents, document by document."""
         all_ends: list[Tensor] = []
         all_origins: list[Tensor] = []
         all_totals: list[Tensor] = []

@@ -1,8 +1,7 @@
 """Options of the search and of the models that translate: the flags of ``gtrans translate``.
 
-:class:`SearchOptions` declares each option of the search once: its default, its range and its flag.
-The command line, ``fairseq-generate``, validation by translations and the search itself use it as
-it is. This module needs neither torch nor fairseq.
+:class:`SearchOptions` declares each option once, with default, range and flag, for all users of
+the search. This module needs neither torch nor fairseq.
 """
 
 from __future__ import annotations

@@ -105,14 +105,14 @@ class _Part:
 class PartSearch(DocumentSearch):
     """Beam search over documents, part by part.
 
-    If chunks overlap, a part begins with the last sentences of the part before: their source and
-    their finished translations, which the model reads in one pass. A model of streams, or one that
-    reads its earlier translations, has a memory of the document. The memory is updated once for
-    each part, from all states and the best translation (Feng et al. 2022, §3.4). The documents of
-    a batch advance together. Time and memory per part do not depend on the length of a document.
+    If chunks overlap, a part begins with the last sentences of the part before and their
+    translations, which the model reads in one pass. A model of streams, or one that reads its
+    earlier translations, has a memory of the document, updated once for each part from its best
+    translation (Feng et al. 2022, §3.4). The documents of a batch advance together. Time and memory
+    per part do not depend on the length of a document.
 
-    The n-th hypothesis of a document consists of the n-th hypotheses of its parts. Each of them
-    continues the best hypotheses of the parts before.
+    The n-th hypothesis of a document consists of the n-th hypotheses of its parts, which all
+    continue the best hypotheses of the parts before.
     """
 
     def __init__(
@@ -171,7 +171,6 @@ class PartSearch(DocumentSearch):
         source: Mapping[str, Tensor],
         source_lengths: Sequence[Sequence[int]],
     ) -> list[_Document]:
-        """Return the documents of a batch, untranslated."""
         # In training on single documents every chunk begins with the initial memory.
         has_memory = self.unit.sentence_by_sentence or self.unit.trained_in_runs
         documents: list[_Document] = []
@@ -241,7 +240,6 @@ class PartSearch(DocumentSearch):
         memories: Sequence[Any],
         is_stored: bool,
     ) -> None:
-        """Update the memories of the documents with the best translations of ``parts``."""
         rows = []
         for part in parts:
             sentences = [part.document.best[number] for number in part.sentences]
@@ -271,7 +269,6 @@ class PartSearch(DocumentSearch):
         return _Part(document, span.kept, span.kept, None)
 
     def _joined(self, parts: Sequence[Sequence[DocumentHypothesis]]) -> list[DocumentHypothesis]:
-        """Join the hypotheses of the parts of a document."""
         documents = []
         for hypotheses in zip(*parts, strict=False):
             sentences: list[SentenceHypothesis] = []
