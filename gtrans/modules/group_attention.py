@@ -411,9 +411,7 @@ class Bucket(PlanPart):
 
 @dataclass(frozen=True)
 class Gather(PlanPart):
-    """Pads packed tokens by an index, with a gather as its gradient.
-
-    Autograd's own scatter-add would be several times slower.
+    """Pads packed tokens by an index; its gradient is a gather, faster than autograd's scatter-add.
 
     Attributes:
         index: ``(padded,)`` the packed token at each padded position, any on padding.
@@ -550,11 +548,11 @@ def attention_plan(
     Segment ``i`` of the queries sees segment ``i`` of the keys and nothing else.
 
     Args:
-        query: segments of the queries; together they hold all of them.
+        query: segments that hold all queries.
         key: equally many segments of the keys; they may leave keys out.
         size: numbers of packed queries and keys.
-        causal: a query sees keys up to its own position only. The queries of a segment are then
-            its last keys, or all of them.
+        causal: a query sees keys up to its own position only. The queries of a segment are its last
+            keys, or all of them.
         shapes: one of :data:`SHAPES`.
     """
     # In causal attention a segment may have few queries but many keys.

@@ -55,7 +55,7 @@ def run_layers(
     """Run a stack.
 
     Args:
-        fusion: how the states of its layers are used.
+        fusion: combines the states of the layers.
         layers: the layers to run, from the bottom.
         x: ``(.., dim)`` the embedded input.
         keep_all: return the states of all layers, even if ``fusion`` reads only the last one.
@@ -63,8 +63,7 @@ def run_layers(
             later layers do not need; None: all layers read all tokens.
 
     Returns:
-        the result ``(groups, .., dim)``, and the stored states: of the input and of all layers,
-        or of the last layer only.
+        the result ``(groups, .., dim)``, and the states of input and layers, or of the last layer.
     """
     states = [fusion.remember(x, 0)]
     most = len(layers) if cut is None else min(cut[0], len(layers))
@@ -232,10 +231,7 @@ def fuse_log_probs(log_probs: Tensor, log_weights: Tensor, kind: str) -> Tensor:
 
 
 class TransparentAttention(nn.Module):
-    """Bapna et al. 2018 (EMNLP): every decoder layer attends to its own mixture of all states.
-
-    The states are the encoder's embedded input and the outputs of all its layers.
-    """
+    """Bapna et al. 2018 (EMNLP): every decoder layer attends to its own mixture of all states."""
 
     def __init__(self, encoder_layers: int, decoder_layers: int) -> None:
         super().__init__()
@@ -251,8 +247,8 @@ class TransparentAttention(nn.Module):
 class LayerCombination(LayerFusion):
     """DLCL, Wang et al. 2019 (ACL): each layer reads a linear combination of all below it.
 
-    As in the paper for pre-norm layers: every state has its own LayerNorm, the weights begin as
-    an average, and the combination of all states is the result of the stack.
+    As in the paper for pre-norm layers: every state has its own LayerNorm, and the weights begin as
+    an average.
     """
 
     reads_all = True
@@ -283,8 +279,7 @@ class LayerCombination(LayerFusion):
 class RepresentationFusion(LayerFusion):
     """MLRF, Wang et al. 2018 (COLING): a feed-forward network fuses all layers of a stack.
 
-    Of the functions that the paper compares this is the one that concatenates all layers,
-    ``LN(W2 relu(W1 [h_1; ..; h_L]))``, with the residual of the last layer.
+    The network is ``LN(W2 relu(W1 [h_1; ..; h_L]))``, with the residual of the last layer.
     """
 
     reads_all = True

@@ -107,9 +107,7 @@ KINDS = ("group", "global", "combined")
 
 
 class MultiheadAttention(nn.Module):
-    """Multi-head attention (Eq 5) inside segments.
-
-    Parameters have the names of fairseq's ``MultiheadAttention``.
+    """Multi-head attention (Eq 5) inside segments, with the parameter names of fairseq's.
 
     Attributes:
         backend: one of :data:`gtrans.modules.group_attention.BACKENDS`.
@@ -559,8 +557,7 @@ class TransformerLayer(ResidualLayer):
 
     Attributes:
         checkpoints: in training keep only the layer's input, and compute the rest again for the
-            gradient, with the same dropout (Chen et al. 2016, "Training Deep Nets with Sublinear
-            Memory Cost").
+            gradient, with the same dropout (Chen et al. 2016).
         context_attn: attention to a context, or None.
         memory: its :class:`~gtrans.modules.memory.RecurrentMemory`, or None.
     """
@@ -668,8 +665,7 @@ class DecoderLayer(TransformerLayer):
     """Causal self-attention, cross-attention and feed-forward network.
 
     With ``spec.two_feed_forwards`` another feed-forward network (``fc3``, ``fc4``) comes before
-    cross-attention, so that the layer is two layers of an encoder, and the second attends
-    to the source.
+    cross-attention, as if the layer were two layers of an encoder.
     """
 
     def __init__(self, spec: LayerSpec, attention: str, cross_attention: str) -> None:
