@@ -320,7 +320,7 @@ class DecodeState:
         position_in_sentence: ``(hypotheses,)`` position of the current token in that sentence; not
             counted where positions do not restart.
         beam: hypotheses per document.
-        most_sentences: sentences of the document that has most of them.
+        most_sentences: most sentences of a document.
         layers: the keys for each layer in the current step.
         further_sources: whatever else a system reads of each document.
     """
@@ -396,8 +396,7 @@ class DecodeState:
     def begin_behind(self, read: DocumentLayout, pairs: tuple[Tensor, Tensor] | None) -> None:
         """Begin behind a part of the translations, which all hypotheses of a document share.
 
-        The first token of the search opens the next sentence, so group attention sees nothing
-        of that part.
+        The search opens the next sentence, so group attention sees nothing of that part.
 
         Args:
             read: layout of that part of every document.

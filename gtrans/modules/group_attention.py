@@ -81,15 +81,13 @@ class DocumentLayout(PlanPart):
     Attributes:
         shape: batch and length of the padded batch.
         index: ``(tokens,)`` position of every real token in the flattened batch.
-        row: ``(tokens,)`` the document of a token; a row of the batch is one, unless it is divided.
+        row: ``(tokens,)`` the document of a token: a row of the batch, unless it is divided.
         sentence: ``(tokens,)`` number of its sentence in the document, from 0.
-        position: ``(tokens,)`` its position in the document, from 0.
-        position_in_sentence: ``(tokens,)`` the same in its sentence.
+        position, position_in_sentence: ``(tokens,)``, from 0.
         sentence_lengths: ``(sentences,)`` tokens of each sentence of the batch.
-        document_lengths: ``(documents,)`` tokens of each document.
-        sentence_counts: ``(documents,)`` sentences of each document.
+        document_lengths, sentence_counts: ``(documents,)`` tokens and sentences of each document.
         longest, longest_sentence: tokens of the longest document and sentence.
-        most_sentences: sentences of the document that has most of them.
+        most_sentences: most sentences of a document.
         chunks: if rows are divided, ``(batch, most)`` the sentences of each chunk of a row,
             then zeros; None: a row is one document.
         computed: if rows share states (:func:`shared_prefixes`), ``(tokens of whole,)`` the token
