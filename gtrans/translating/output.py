@@ -158,7 +158,7 @@ def write_record(output: StrPath, record: TranslationRecord) -> None:
         file.write(written.encode("utf-8", "replace").decode() + "\n")
 
 
-def refuse_foreign(output: StrPath, force: bool) -> None:
+def check_overwritable(output: StrPath, force: bool) -> None:
     """Raise GtransError for a file that gtrans did not write, or that was changed since."""
     path = Path(output)
     record = read_record(path)

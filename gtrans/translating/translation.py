@@ -56,10 +56,10 @@ from gtrans.translating.output import (
     Translations,
     as_lines,
     best_of,
+    check_overwritable,
     counted_ids,
     json_lines,
     read_record,
-    refuse_foreign,
     write_out,
 )
 from gtrans.translating.translator import (
@@ -476,7 +476,7 @@ class TextToTranslate:
             source = "/dev/stdin" if path == STANDARD_STREAM else path
             check_output("--output", output, [*options.paths, *prepared, source])
             if is_file(output):
-                refuse_foreign(output, options.force)
+                check_overwritable(output, options.force)
         decoding_device(options.cpu, options.fp16)  # before the standard input is waited for
         reader = open_text(path, "source", options.selection, once=True)
         lines = None
@@ -517,7 +517,7 @@ class FileToTranslate(NamedTuple):
 
     def read(self, translator: Translator, options: DecodingOptions) -> Translation:
         """Encode the file, and make the folder of its translation."""
-        refuse_foreign(self.target, options.force)
+        check_overwritable(self.target, options.force)
         cfg, selection = translator.task.cfg, with_direction(options.selection, translator)
         source_lang, target_lang = str(cfg.source_lang), str(cfg.target_lang)
         reader = formats().DocumentReader(source_lang, self.split_sentences, target_lang, selection)
