@@ -14,7 +14,9 @@ from __future__ import annotations
 import os
 import re
 import string
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -25,6 +27,7 @@ from gtrans.lab.contrapro import read_entries
 from gtrans.messages import aligned
 from gtrans.text.reader import plain_lines, read_documents, read_documents_with_ids
 
+Array = np.ndarray[Any, np.dtype[Any]]
 KEY = "ctxpro"
 SEPARATOR = "<eos>"
 SIGNATURE = "match:word|case:lc|punct:no ASCII|apostrophe:no,split|sentence:last line|unit:example"
@@ -53,12 +56,10 @@ def read_examples(path: str | os.PathLike[str]) -> list[Example]:
     Raises:
         GtransError: the file cannot be read, or is not a set of ctxpro's (with the line).
     """
-    examples = [
-        Example(
-            entry.text("rule"), entry.text("expected"), str(entry.value.get("document id") or "")
-        )
-        for entry in read_entries(path)
-    ]
+    examples = []
+    for entry in read_entries(path):
+        document = str(entry.value.get("document id") or "")
+        examples.append(Example(entry.text("rule"), entry.text("expected"), document))
     if not examples:
         raise GtransError(f"{path} has no examples; give a file of ctxpro's evalsets")
     return examples
@@ -73,11 +74,16 @@ def is_right(sentence: str, expected: str) -> bool:
     """
     sentence, expected = sentence.lower(), expected.lower()
     words = sentence.translate(_NO_PUNCTUATION)
-    split, form = (
-        " ".join(_APOSTROPHE.sub(" ", text).translate(_NO_PUNCTUATION).split())
-        for text in (sentence, expected)
-    )
-    return f" {expected} " in f" {words} " or (bool(form) and f" {form} " in f" {split} ")
+    if f" {expected} " in f" {words} ":
+        return True
+    split_expected = _split_apostrophes(expected)
+    split_sentence = _split_apostrophes(sentence)
+    return bool(split_expected) and f" {split_expected} " in f" {split_sentence} "
+
+
+def _split_apostrophes(text: str) -> str:
+    words = _APOSTROPHE.sub(" ", text).translate(_NO_PUNCTUATION).split()
+    return " ".join(words)
 
 
 def read_translations(
@@ -117,54 +123,75 @@ def measure(score_input: ScoreInput) -> ScoreResult:
     """
     evalset = score_input.args.ctxpro
     examples = read_examples(evalset)
-    forms = [example.expected for example in examples]
     rights = {}
     for name, path in score_input.files.items():
         sentences = read_translations(path, len(examples), evalset)
-        rights[name] = np.array(list(map(is_right, sentences, forms)), float)
-    # Examples of one film are not independent; one without a name is a film of its own.
-    films: dict[str | int, int] = {}
-    names = [example.document or n for n, example in enumerate(examples)]
-    ids = [films.setdefault(name, len(films)) for name in names]
-    order = np.argsort(ids, kind="stable")
+        right = []
+        for sentence, example in zip(sentences, examples, strict=True):
+            right.append(is_right(sentence, example.expected))
+        rights[name] = np.array(right, float)
     notes = []
     if not any(example.document for example in examples):
         notes.append(
             "ctxpro: the set names no documents, so examples count as independent; if several are "
             "of one film, intervals are too narrow and p-values too small"
         )
-    measurement = Measurement(
+    rules = _score_rules(examples, rights)
+    details = {name: {"rules": scores} for name, scores in rules.items()}
+    table = aligned(_rule_rows(rules), [0])
+    return ScoreResult([_measurement(examples, rights)], notes, details, table)
+
+
+def _measurement(examples: Sequence[Example], rights: Mapping[str, Array]) -> Measurement:
+    # Examples of one film are not independent; one without a name is a film of its own.
+    films: dict[str | int, int] = {}
+    ids = []
+    for number, example in enumerate(examples):
+        ids.append(films.setdefault(example.document or number, len(films)))
+    order = np.argsort(ids, kind="stable")
+    statistics = {}
+    for name, right in rights.items():
+        statistics[name] = np.stack([right, np.ones_like(right)], 1)[order]
+    return Measurement(
         key=KEY,
         label="ctxpro",
         unit="sentence",
         higher_is_better=True,
         signature=SIGNATURE,
-        statistics={
-            name: np.stack([right, np.ones_like(right)], 1)[order] for name, right in rights.items()
-        },
+        statistics=statistics,
         documents=np.array(ids)[order],
         compute=lambda sums: 100 * sums[..., 0] / sums[..., 1],
     )
+
+
+_Scores = dict[str, dict[str, Any]]
+"""Score and numbers by rule."""
+
+
+def _score_rules(examples: Sequence[Example], rights: Mapping[str, Array]) -> dict[str, _Scores]:
+    """Return the scores of each system by rule."""
     numbers: dict[str, list[int]] = {}
     for number, example in enumerate(examples):
         numbers.setdefault(example.rule, []).append(number)
-    rules = {
-        name: {
-            rule: {
+    rules: dict[str, _Scores] = {}
+    for name, right in rights.items():
+        rules[name] = {}
+        for rule, chosen in numbers.items():
+            rules[name][rule] = {
                 "score": 100 * right[chosen].mean(),
                 "right": int(right[chosen].sum()),
                 "examples": len(chosen),
             }
-            for rule, chosen in numbers.items()
-        }
-        for name, right in rights.items()
-    }
-    rows: list[tuple[str, ...]] = [("rule", "examples", *(f"ctxpro: {name}" for name in rights))]
-    for rule, chosen in numbers.items():
-        scores = (f"{by_rule[rule]['score']:.2f}" for by_rule in rules.values())
-        rows.append((rule, str(len(chosen)), *scores))
-    details = {name: {"rules": by_rule} for name, by_rule in rules.items()}
-    return ScoreResult([measurement], notes, details, aligned(rows, [0]))
+    return rules
+
+
+def _rule_rows(rules: Mapping[str, _Scores]) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = [("rule", "examples", *(f"ctxpro: {name}" for name in rules))]
+    first = next(iter(rules.values()))
+    for rule, entry in first.items():
+        scores = [f"{by_rule[rule]['score']:.2f}" for by_rule in rules.values()]
+        rows.append((rule, str(entry["examples"]), *scores))
+    return rows
 
 
 SCORE = OtherScore(

@@ -29,7 +29,7 @@ _UNSPACED = re.compile(
 
 @dataclass(frozen=True)
 class SegmentedSentence:
-    """The words of a sentence.
+    """Find the words of a sentence.
 
     Attributes:
         sentence: its text.
@@ -47,22 +47,25 @@ class SegmentedSentence:
         return [self.sentence[begin:end] for begin, end in self.spans]
 
     def with_other(self, number: int, word: str) -> str:
-        """The sentence with another word in the place of the word ``number``."""
+        """Return the sentence with another word in the place of the word ``number``."""
         begin, end = self.spans[number]
         return self.sentence[:begin] + word + self.sentence[end:]
 
 
 @cache
 def words_of_side(side: CorpusSide) -> list[list[SegmentedSentence]]:
-    """The words of the sentences of one side of a corpus."""
-    return [
-        [words_of(side.pipeline, *pair) for pair in zip(*texts, strict=True)]
-        for texts in zip(side.documents, side.encoded, strict=True)
-    ]
+    """Find the words of the sentences of one side of a corpus."""
+    documents = []
+    for document, encoded in zip(side.documents, side.encoded, strict=True):
+        sentences = []
+        for sentence, subwords in zip(document, encoded, strict=True):
+            sentences.append(words_of(side.pipeline, sentence, subwords))
+        documents.append(sentences)
+    return documents
 
 
 def _begins(sentence: str, starts: Sequence[int]) -> list[int]:
-    """Where words begin; in scripts without spaces wherever a subword does."""
+    """Return where words begin; in scripts without spaces wherever a subword does."""
     begins = {match.start() for match in _WORD.finditer(sentence)} or {0}
     for start in starts:
         if _UNSPACED.match(sentence, start):
@@ -71,7 +74,7 @@ def _begins(sentence: str, starts: Sequence[int]) -> list[int]:
 
 
 def words_of(pipeline: TextPipeline, sentence: str, encoded: str) -> SegmentedSentence:
-    """The words of a sentence.
+    """Find the words of a sentence.
 
     A subword belongs to the word of its first character. A word without such a subword is joined
     to the word before it.
@@ -103,29 +106,39 @@ def words_of(pipeline: TextPipeline, sentence: str, encoded: str) -> SegmentedSe
 
 
 def _starts(sentence: str, texts: Sequence[str]) -> list[int]:
-    """Where each subword begins in a sentence, in ascending order.
+    """Return where each subword begins in a sentence, in ascending order.
 
     Characters that the pipeline has changed get positions between the unchanged ones around them.
     """
     positions = [position for position, character in enumerate(sentence) if not character.isspace()]
-    expected = "".join(_folded(sentence[position]) for position in positions)
-    bare = ["".join(_folded(character) for character in "".join(text.split())) for text in texts]
-    written = "".join(bare)
-    if written == expected:
-        aligned = list(range(len(expected)))
-    else:
-        aligned = []
-        for _, i, j, k, m in SequenceMatcher(None, written, expected, autojunk=False).get_opcodes():
-            aligned += [k + (offset * (m - k)) // max(j - i, 1) for offset in range(j - i)]
+    subwords = [_folded(text) for text in texts]
+    aligned = _align("".join(subwords), _folded(sentence))
     starts, offset = [], 0
-    for text in bare:
+    for text in subwords:
         index = aligned[offset] if offset < len(aligned) else len(positions)
         starts.append(positions[min(index, len(positions) - 1)] if positions else 0)
         offset += len(text)
     return starts
 
 
-def _folded(character: str) -> str:
-    """The character without case, if that is one character, too."""
-    lower = character.lower()
-    return lower if len(lower) == 1 else character
+def _align(text: str, sentence: str) -> list[int]:
+    """Return the position in ``sentence`` of each character of ``text``."""
+    if text == sentence:
+        return list(range(len(sentence)))
+    aligned = []
+    matcher = SequenceMatcher(None, text, sentence, autojunk=False)
+    for _, start, stop, first, behind in matcher.get_opcodes():
+        length = stop - start
+        for offset in range(length):
+            aligned.append(first + offset * (behind - first) // length)
+    return aligned
+
+
+def _folded(text: str) -> str:
+    """Return a text without spaces and case, with as many characters otherwise."""
+    characters = []
+    for character in text:
+        if not character.isspace():
+            lower = character.lower()
+            characters.append(lower if len(lower) == 1 else character)
+    return "".join(characters)

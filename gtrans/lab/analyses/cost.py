@@ -20,7 +20,6 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass
 from itertools import product
-from operator import attrgetter
 from pathlib import Path
 
 import torch
@@ -161,64 +160,68 @@ def _measure(path: str, tokens: int, cpu: bool, fp16: bool) -> Cost:
     chunk = min(CHUNK, tokens)
     search = SearchOptions(beam=BEAM, max_len_a=1, max_len_b=0, min_len=chunk)
     translator = Translator(models, task, str, search)
-    on_gpu, begin = device.type == "cuda", 0.0
+    on_gpu = device.type == "cuda"
+    clock = time.perf_counter if on_gpu else time.process_time
+    seconds = 0.0
     # First a single chunk, with which libraries load parts of themselves.
     for size in (chunk, tokens):
         rows = _rows(translator, size, chunk)
-        begin = time.perf_counter() if on_gpu else time.process_time()
+        start = clock()
         for row in rows:
             translator.decode([row])
         if on_gpu:
             torch.cuda.synchronize()
-    seconds = (time.perf_counter() if on_gpu else time.process_time()) - begin
-    most = torch.cuda.max_memory_allocated() if on_gpu else peak()
-    return Cost(tokens, seconds, most / 2**20)
+        seconds = clock() - start
+    largest = torch.cuda.max_memory_allocated() if on_gpu else peak()
+    return Cost(tokens, seconds, largest / 2**20)
 
 
 def _rows(translator: Translator, tokens: int, chunk: int) -> list[Example]:
-    """The rows of a text of random tokens."""
-    task, unit = translator.task, translator.examples.unit.unlimited()
-    dictionary, draw = task.source_dictionary, torch.Generator().manual_seed(1)
+    """Return the rows of a text of random tokens."""
+    task = translator.task
+    dictionary = task.source_dictionary
+    generator = torch.Generator().manual_seed(1)
     sizes = [chunk] * (tokens // chunk)
     end = torch.tensor([dictionary.eos()])
-    chunks = [
-        torch.randint(dictionary.nspecial, len(dictionary), (size,), generator=draw)
-        for size in sizes
-    ]
-    words = [" ".join(dictionary[token] for token in ids.tolist()) for ids in chunks]
-    subwords = task.bert_subwords(words) or []
-    return [
-        translator.examples.example(
-            span,
-            [torch.cat([chunks[number], end]) for number in span.source],
-            bert_subwords=[subwords[number] for number in span.source] if subwords else [],
-        )
-        for span in unit.cut_to_translate(sizes)
-    ]
+    chunks, texts = [], []
+    for size in sizes:
+        ids = torch.randint(dictionary.nspecial, len(dictionary), (size,), generator=generator)
+        chunks.append(ids)
+        texts.append(" ".join(dictionary[token] for token in ids.tolist()))
+    subwords = task.bert_subwords(texts) or []
+    rows = []
+    for span in translator.examples.unit.unlimited().cut_to_translate(sizes):
+        sources = [torch.cat([chunks[number], end]) for number in span.source]
+        bert_subwords = [subwords[number] for number in span.source] if subwords else []
+        rows.append(translator.examples.example(span, sources, bert_subwords=bert_subwords))
+    return rows
 
 
 def cost_figure(measured: Mapping[str, Sequence[Cost]], title: str = "") -> Figure:
-    """Time and memory by the number of tokens, a line for each model."""
-    panels = []
-    for heading, y_label, value in (
-        ("time", "seconds", attrgetter("seconds")),
-        ("time per token", "milliseconds", per_token),
-        ("largest memory of the process", "megabytes", attrgetter("peak")),
-    ):
-        series = tuple(
-            Series(label, tuple(Point(cost.tokens, value(cost)) for cost in own), number)
-            for number, (label, own) in enumerate(measured.items())
-        )
-        panels.append(Panel(heading, "tokens of a text", y_label, series))
+    """Draw time and memory by the number of tokens, a line for each model."""
+    times, times_per_token, memories = [], [], []
+    for number, (label, own) in enumerate(measured.items()):
+        seconds = tuple(Point(cost.tokens, cost.seconds) for cost in own)
+        milliseconds = tuple(Point(cost.tokens, per_token(cost)) for cost in own)
+        megabytes = tuple(Point(cost.tokens, cost.peak) for cost in own)
+        times.append(Series(label, seconds, number))
+        times_per_token.append(Series(label, milliseconds, number))
+        memories.append(Series(label, megabytes, number))
+    tokens = "tokens of a text"
+    panels = (
+        Panel("time", tokens, "seconds", tuple(times)),
+        Panel("time per token", tokens, "milliseconds", tuple(times_per_token)),
+        Panel("largest memory of the process", tokens, "megabytes", tuple(memories)),
+    )
     facts = {
         "text": {"chunk": CHUNK, "beam": BEAM},
         "models": {label: [asdict(cost) for cost in own] for label, own in measured.items()},
     }
-    return Figure(title, tuple(panels), facts)
+    return Figure(title, panels, facts)
 
 
 def per_token(cost: Cost) -> float:
-    """Milliseconds for each token of the translations."""
+    """Return the milliseconds for each token of the translations."""
     return 1000 * cost.seconds / cost.tokens
 
 
@@ -229,10 +232,11 @@ def _begin_process() -> None:
 
 
 def peak() -> int:
-    """Bytes of the largest resident memory of this process."""
+    """Return the bytes of the largest resident memory of this process."""
     status = Path("/proc/self/status")
     if status.is_file():  # Linux; there rusage includes the memory of the parent process
-        (line,) = (x for x in status.read_text().splitlines() if x.startswith("VmHWM:"))
-        return int(line.split()[1]) * 1024
+        for line in status.read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

@@ -92,7 +92,7 @@ def curves(
     values: Sequence[str] = DEFAULT_VALUES,
     title: str = "",
 ) -> Figure:
-    """A panel for every value: its curve for every model.
+    """Draw a panel for every value: its curve for every model.
 
     Args:
         models: the logs of a model's runs, by its label. Several runs are drawn as their mean,
@@ -121,17 +121,16 @@ def _panel(models: Mapping[str, Sequence[TrainingHistory]], value: str) -> Panel
         listed = ", ".join(logged) or "nothing"
         raise GtransError(f"`--values` {value}: no log has it; of {split} they have {listed}.")
     series: list[Series] = []
-    for label, runs in models.items():
+    for model, (label, runs) in enumerate(models.items()):
         for name, shade in zip(names, shades(len(names)), strict=True):
-            line = label if len(names) == 1 else name if len(models) == 1 else f"{label}, {name}"
-            model = list(models).index(label)
             points = mean_of_runs(run.series(split, name) for run in runs)
+            if not points:
+                continue
             if len(names) == 1:
-                series.append(Series(line, points, model))
-            else:
-                series.append(Series(line, points, dashed=model > 0, shade=shade, marker=model))
+                series.append(Series(label, points, model))
+                continue
+            line = name if len(models) == 1 else f"{label}, {name}"
+            series.append(Series(line, points, dashed=model > 0, shade=shade, marker=model))
     y_label = _LABELS.get(pattern, pattern)
-    where = "training" if split == _TRAIN else split
-    return Panel(
-        f"{where}: {pattern}", "updates", y_label, tuple(line for line in series if line.points)
-    )
+    heading = "training" if split == _TRAIN else split
+    return Panel(f"{heading}: {pattern}", "updates", y_label, tuple(series))

@@ -25,7 +25,7 @@ from gtrans.environment import ENGINE
 from gtrans.errors import GtransError
 from gtrans.lab.attention import Location, watch_attention
 from gtrans.lab.measure import read_units
-from gtrans.lab.plots import Figure, Panel, Series, add_plot, check_figure, mean_of_runs, write
+from gtrans.lab.plots import Figure, Panel, Series, X, add_plot, check_figure, mean_of_runs, write
 from gtrans.lab.runs import TrainingRun, add_checkpoints, checkpoints_of, labelled_paths, runs_of
 from gtrans.modules.group_attention import AttentionPlan
 from gtrans.modules.memory import RecurrentMemory
@@ -95,17 +95,23 @@ class HeadGain:
 
     def add(self, trained: Tensor, random: Tensor) -> None:
         """Count the weights ``(heads, queries, keys)`` of one call with both memories."""
-        heads, queries, _ = trained.shape
+        queries = trained.size(1)
         total = self.queries + queries
-        for name, weights in (("entropy", trained.double()), ("random_entropy", random.double())):
-            bits = -float(torch.xlogy(weights, weights).sum()) / heads / math.log(2)
-            setattr(self, name, (getattr(self, name) * self.queries + bits) / total)
+        self.entropy = (self.entropy * self.queries + _bits(trained)) / total
+        self.random_entropy = (self.random_entropy * self.queries + _bits(random)) / total
         self.queries = total
 
     @property
     def gain(self) -> float:
         """Information gain of the trained memory's weights, in bits."""
         return self.random_entropy - self.entropy
+
+
+def _bits(weights: Tensor) -> float:
+    """Return the entropy of weights ``(heads, queries, keys)``: a sum over queries in bits."""
+    weights = weights.double()
+    nats = -float(torch.xlogy(weights, weights).sum())
+    return nats / weights.size(0) / math.log(2)
 
 
 @dataclass(frozen=True)
@@ -126,11 +132,15 @@ class MemoryGain:
     system: str = ""
 
     def means(self) -> dict[str, float]:
-        """The mean gain over layers and sides, of each of :data:`KINDS` that the model has."""
+        """Return the mean gain over layers and sides, by :data:`KINDS` that the model has."""
         gains: dict[str, list[float]] = {}
         for place, gain in self.places.items():
             gains.setdefault(place.kind, []).append(gain.gain)
-        return {kind: mean(gains[kind]) for kind in KINDS if kind in gains}
+        means = {}
+        for kind in KINDS:
+            if kind in gains:
+                means[kind] = mean(gains[kind])
+        return means
 
 
 def memory_gain(
@@ -163,7 +173,7 @@ def _memories(model: nn.Module) -> list[RecurrentMemory]:
 
 
 def with_random_memories(model: nn.Module, seed: int) -> nn.Module:
-    """A copy of a model with memories as they are before training."""
+    """Copy a model with memories as they are before training."""
     clone = copy.deepcopy(model)
     with torch.random.fork_rng():
         torch.manual_seed(seed)
@@ -179,7 +189,7 @@ def add_gains(
     drawn: Sequence[nn.Module],
     net_input: dict[str, Any],
 ) -> None:
-    """Compare the memories of ``model`` with those ``drawn`` at random, on one batch."""
+    """Compare the memories of a model with the models of random ones, on one batch."""
     trained = _maps(model, net_input)
     for other in drawn:
         for (place, weights), (_, random) in zip(trained, _maps(other, net_input), strict=True):
@@ -190,7 +200,7 @@ def _maps(model: nn.Module, net_input: dict[str, Any]) -> list[tuple[Location, T
     """The weights of Update and Output Attention in the order of their calls."""
     maps: list[tuple[Location, Tensor]] = []
 
-    def keep(place: Location, weights: Tensor, pairs: AttentionPlan | Pairs) -> None:
+    def keep(place: Location, weights: Tensor, _: AttentionPlan | Pairs) -> None:
         if place.kind in KINDS:
             maps.append((place, weights.float().cpu()))
 
@@ -200,27 +210,34 @@ def _maps(model: nn.Module, net_input: dict[str, Any]) -> list[tuple[Location, T
 
 
 def gain_figure(models: Sequence[MemoryGain]) -> Figure:
-    """The gain by the size of the memory; models of one size are its runs.
+    """Draw the gain by the size of the memory; models of one size are its runs.
 
     Raises:
         GtransError: the models are not of one system.
     """
     first = models[0]
-    other = next((model for model in models if model.system != first.system), None)
-    if other is not None:
-        raise GtransError(
-            f"{first.path} is a {first.system}, {other.path} a {other.system}; a line is of one "
-            "system, so analyse them in two calls."
-        )
-    means = [(model, model.means()) for model in models]
+    for other in models:
+        if other.system != first.system:
+            raise GtransError(
+                f"{first.path} is a {first.system}, {other.path} a {other.system}; a line is of "
+                "one system, so analyse them in two calls."
+            )
+    runs: dict[str, list[list[tuple[X, float]]]] = {kind: [] for kind in KINDS}
+    facts = []
+    for model in models:
+        gains = model.means()
+        for kind, gain in gains.items():
+            runs[kind].append([(model.size, gain)])
+        fact = {
+            "label": model.label,
+            "path": model.path,
+            "size": model.size,
+            "gain": mean(gains.values()),
+        }
+        facts.append(fact)
     series = []
     for number, (kind, label) in enumerate(KINDS.items()):
-        runs = [[(model.size, gains[kind])] for model, gains in means if kind in gains]
-        if runs:
-            series.append(Series(label, mean_of_runs(runs), number))
+        if runs[kind]:
+            series.append(Series(label, mean_of_runs(runs[kind]), number))
     panel = Panel("information gain", "memory vectors", "bits", tuple(series))
-    facts = [
-        {"label": model.label, "path": model.path, "size": model.size, "gain": mean(gains.values())}
-        for model, gains in means
-    ]
     return Figure("", (panel,), {"models": facts})
