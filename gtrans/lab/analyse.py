@@ -84,12 +84,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Measure and print.
-
-    Raises:
-        GtransError: a checkpoint, the data folder or its split is missing or damaged, an
-            option has an impossible value, or the model does not support gradients.
-    """
+    """Measure and print."""
     check_scoring(args)
     # Imported on demand: torch and fairseq need seconds, which --help should not.
     from gtrans.lab.gradients import Distances

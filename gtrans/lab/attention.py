@@ -197,5 +197,4 @@ def _range(attention: MultiheadAttention, name: str) -> str:
 
 
 def _count_share(opening: GateOpening, sign: int, _: nn.Module, __: object, output: Tensor) -> None:
-    """A forward hook of a gate's projection."""
     opening.add(torch.sigmoid(sign * output.detach()))

@@ -181,10 +181,6 @@ def _converted_lines(prefix: str, context: int) -> _ExampleLines:
     Args:
         prefix: their common path.
         context: how many sentences of context are wanted, the last ones.
-
-    Raises:
-        GtransError: a file cannot be read, or the files of contexts do not have as many lines for
-            each line, ``context`` or more.
     """
     sources, targets = two_sides(*(resolve(f"{prefix}.text", lang) for lang in ("en", "de")))
     lines = _ExampleLines("text", [], [], Path(f"{prefix}.text.de"))
@@ -220,11 +216,7 @@ def context_size(file: Path | str, context_lines: int, lines: int, context: int)
 
 
 def _read_groups(table: Path, lines: int) -> Iterator[_LineGroup]:
-    """Read the examples of a table.
-
-    Raises:
-        GtransError: it has other columns, or its examples do not follow each other.
-    """
+    """Read the examples of a table."""
     stop = 0
     for number, row in enumerate(iterate_raw_lines(table), start=1):
         columns = row.split("\t")
@@ -253,9 +245,6 @@ def _find_groups(lines: _ExampleLines) -> Iterator[_LineGroup]:
     all different. So the next example begins where one of these ends, also if it has the same
     source and context: two pronouns of a sentence make two examples with the same right
     translation.
-
-    Raises:
-        GtransError: they cannot be told apart.
     """
     texts = [" ".join(sentences) for sentences in lines.targets]
     start = 0
@@ -276,7 +265,6 @@ def _find_groups(lines: _ExampleLines) -> Iterator[_LineGroup]:
 
 
 def _belongs(sources: Sequence[Sentences], texts: Sequence[str], start: int, line: int) -> bool:
-    """Whether a line is a wrong translation of the example that begins at ``start``."""
     if sources[line] != sources[start] or texts[line] in texts[start:line]:
         return False
     return _differ_in_pronouns(texts[start], texts[line])
@@ -424,7 +412,6 @@ def _distance(entry: Entry) -> int | None:
 
 
 def _check_line(entry: Entry, number: int, line: str, text: str) -> None:
-    """Raise GtransError if a line of a document is not the sentence of the set."""
     if not _alike(line, text):
         raise entry.error(
             f"line {number + 1} of the document {entry.text('document id')} is "
@@ -433,7 +420,6 @@ def _check_line(entry: Entry, number: int, line: str, text: str) -> None:
 
 
 def _document(entry: Entry, target: str, folder: Path) -> list[tuple[str, str]]:
-    """Read the lines of the document of an entry, on both sides."""
     name = entry.text("document id")
     stem = name.removesuffix(f".{target}").removesuffix(".en")
     if Path(stem).name != stem:
@@ -557,7 +543,6 @@ def _is_example(right: str, wrong: Sequence[str]) -> bool:
 
 
 def _differ_in_pronouns(text: str, changed: str) -> bool:
-    """Whether two texts have the same words but for pronouns."""
     words = lower_words(text)
     others = lower_words(changed)
     if len(words) != len(others):

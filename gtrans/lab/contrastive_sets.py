@@ -34,7 +34,6 @@ AnyPath = str | os.PathLike[str]
 
 
 def _items(path: AnyPath, read: Callable[[Entry], Iterable[Item]]) -> list[Item]:
-    """Read the items of all entries of a file of JSON."""
     items: list[Item] = []
     for entry in read_entries(path):
         try:
@@ -49,7 +48,6 @@ def _items(path: AnyPath, read: Callable[[Entry], Iterable[Item]]) -> list[Item]
 
 
 def _check(item: Item) -> None:
-    """Raise ValueError for an item without a wrong candidate, or with unequal texts."""
     if not _fit(item.source, item.candidates):
         raise ValueError("source and candidates need equally many sentences, none of them empty")
     if not item.contrastive or item.right_index < 0 or (item.distance or 0) < 0:
@@ -201,7 +199,6 @@ def _consistency_item(phenomenon: str, entry: Entry) -> Iterator[Item]:
 
 
 def _joined_sentences(text: str) -> Sentences:
-    """Split sentences joined by ``_eos``."""
     return _stripped(text.split("_eos"))
 
 
@@ -343,10 +340,6 @@ def _contexts(prefix: str, lines: int, context: int) -> list[list[tuple[str, str
 
     ``NAME.cN.context`` has empty lines where the document has fewer than N sentences before;
     ``NAME.cM.context`` with the largest M < N has the existing ones.
-
-    Raises:
-        GtransError: a file cannot be read, or has another number of lines, or fewer sentences than
-            ``context``.
     """
     contexts: list[list[tuple[str, str]]] = [[] for _ in range(lines)]
     for size in range(context, 0, -1):

@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from filecmp import cmp
 from functools import cache
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -52,13 +51,26 @@ class Cleaning:
 
 
 def word_counter(unit: str) -> Callable[[str, str], int]:
-    """Counts the words of a sentence in a language; ``unit``: see :class:`Cleaning`."""
-    if unit == "words":
-        return lambda sentence, _: len(sentence.split())
+    """Return a function that counts the words of a sentence in a language.
+
+    ``unit``: see :class:`Cleaning`.
+    """
+    return _count_words if unit == "words" else _count_moses_tokens
+
+
+def _count_words(sentence: str, _: str) -> int:
+    return len(sentence.split())
+
+
+def _count_moses_tokens(sentence: str, lang: str) -> int:
+    return len(_moses_tokeniser(lang).tokenize(sentence))
+
+
+@cache
+def _moses_tokeniser(lang: str) -> Any:
     from sacremoses import MosesTokenizer  # starts slowly
 
-    tokeniser = cache(MosesTokenizer)
-    return lambda sentence, lang: len(tokeniser(lang).tokenize(sentence))
+    return MosesTokenizer(lang)
 
 
 # --- records --------------------------------------------------------------------------------------
@@ -148,30 +160,33 @@ class PaperCorpus:
 
     def pairs(self) -> list[tuple[str, str]]:
         """Its language pairs, source and target."""
-        return [(other, self.target) for other in self.others] or [(self.source, self.target)]
+        if not self.others:
+            return [(self.source, self.target)]
+        return [(other, self.target) for other in self.others]
 
 
 @cache
 def read_corpora() -> Sequence[PaperCorpus]:
-    """All corpora."""
+    """Read the record of all corpora."""
     return [
         _corpus(entry) for entry in yaml.safe_load(project_file(FILE).read_text(encoding="utf-8"))
     ]
 
 
 def corpus_named(name: str) -> PaperCorpus:
-    """The corpus of a name, as in the run scripts or of the experiments.
+    """Return the corpus of a name, as in the run scripts or of the experiments.
 
     Raises:
         GtransError: there is none.
     """
-    match = _NEWSTEST.fullmatch(name)
+    newstest = _NEWSTEST.fullmatch(name)
     for corpus in read_corpora():
-        if name in (corpus.name, *corpus.also) and corpus.name != "newstest":
+        if corpus.name == "newstest":
+            if newstest is not None:
+                forms = _forms_of_year(corpus, newstest[1])
+                return replace(corpus, name=name, year=newstest[1], forms=forms)
+        elif name == corpus.name or name in corpus.also:
             return corpus
-        if match is not None and corpus.name == "newstest":
-            forms = _forms_of_year(corpus, match[1])
-            return replace(corpus, name=name, year=match[1], forms=forms)
     raise GtransError(
         f"there is no corpus '{name}'; `gtrans get-corpus --list` names all (newstest: with its "
         f"year, such as newstest2016; a corpus of one's own: {OWN})"
@@ -179,11 +194,7 @@ def corpus_named(name: str) -> PaperCorpus:
 
 
 def _forms_of_year(corpus: PaperCorpus, year: str) -> tuple[Form, ...]:
-    """The forms of a year's test set of WMT, with the addresses of that year.
-
-    Raises:
-        GtransError: there is none.
-    """
+    """Return the forms of a year's test set of WMT, with the addresses of that year."""
     forms = []
     for form in corpus.forms:
         if form.first_year <= year <= form.last_year:
@@ -197,21 +208,23 @@ def _forms_of_year(corpus: PaperCorpus, year: str) -> tuple[Form, ...]:
 
 
 def yaml_lines(value: Any) -> list[str]:
-    """A value as lines of YAML for people, what stands in it twice in full."""
-    text: str = yaml.safe_dump(
-        json.loads(json.dumps(value)), sort_keys=False, allow_unicode=True, width=96
-    )
+    """Return a value as lines of YAML for people, without aliases."""
+    copied = json.loads(json.dumps(value))
+    text: str = yaml.safe_dump(copied, sort_keys=False, allow_unicode=True, width=96)
     return text.splitlines()
 
 
 def name_of(name: str) -> str:
-    """The name of a corpus in `gtrans get-corpus`; experiments may use another name."""
-    return next((corpus.name for corpus in read_corpora() if name in corpus.also), name)
+    """Return the name of a corpus in `gtrans get-corpus`; experiments may use another name."""
+    for corpus in read_corpora():
+        if name in corpus.also:
+            return corpus.name
+    return name
 
 
 def _corpus(entry: dict[str, Any]) -> PaperCorpus:
     values = dict(entry)
-    forms = tuple(map(_form, values.pop("forms")))
+    forms = tuple(_form(form) for form in values.pop("forms"))
     cleaning = Cleaning(**values.pop("cleaning"))
     for key in ("papers", "also", "others"):
         values[key] = tuple(values.get(key, ()))
@@ -221,10 +234,9 @@ def _corpus(entry: dict[str, Any]) -> PaperCorpus:
 def _form(entry: dict[str, Any]) -> Form:
     values = dict(entry)
     homes = tuple(Home(**home) for home in values.pop("homes"))
-    splits = {
-        name: tuple(SplitPart(**{"target": (), **part}) for part in parts)
-        for name, parts in values.pop("splits").items()
-    }
+    splits = {}
+    for name, parts in values.pop("splits").items():
+        splits[name] = tuple(SplitPart(**{"target": (), **part}) for part in parts)
     return Form(**values, homes=homes, splits=splits)
 
 
@@ -256,17 +268,22 @@ class ParallelText:
         return [str(self.folder / part) for part in ("train", self.valid, "test")]
 
     def file(self, part: int, lang: str, pair: str = "") -> str:
-        """A file of text, which may be gzipped; part 0: training, 1: validation, 2: test."""
-        path = ".".join(filter(None, (self.prefixes[part], pair, lang)))
+        """Return a file, gzipped if it is; part 0: training, 1: validation, 2: test."""
+        prefix = self.prefixes[part]
+        path = f"{prefix}.{pair}.{lang}" if pair else f"{prefix}.{lang}"
         return f"{path}.gz" if Path(f"{path}.gz").is_file() else path
 
     @property
     def files(self) -> list[str]:
         """All files."""
-        pairs = {pair: pair.split("-") for pair in self.pairs} or {"": [self.source, self.target]}
         files = []
-        for part, pair in product(range(3), pairs):
-            files += [self.file(part, lang, pair) for lang in pairs[pair]]
+        for part in range(len(self.prefixes)):
+            for pair in self.pairs:
+                for lang in pair.split("-"):
+                    files.append(self.file(part, lang, pair))
+            if not self.pairs:
+                files.append(self.file(part, self.source))
+                files.append(self.file(part, self.target))
         return files
 
     @property
@@ -280,7 +297,9 @@ class ParallelText:
 
 
 def find_text(folder: Path, source: str, target: str) -> ParallelText:
-    """The text in a folder; its files have the languages, ``source`` is first if it is one.
+    """Find the text in a folder, in the languages of its files.
+
+    ``source`` is the source language if it is one of them.
 
     Raises:
         GtransError: it is not there, or its languages are not clear.
@@ -290,21 +309,32 @@ def find_text(folder: Path, source: str, target: str) -> ParallelText:
             f"{folder}: there is no such folder (`--data`, `--corpus`); `gtrans get-corpus` "
             "makes those of the papers."
         )
-    names = [path.name.removesuffix(".gz").split(".") for path in sorted(folder.glob("train.*"))]
-    langs = list(dict.fromkeys(parts[1] for parts in names if len(parts) == 2))
-    pairs = list(dict.fromkeys(parts[1] for parts in names if len(parts) == 3 and "-" in parts[1]))
+    names = [path.name.removesuffix(".gz") for path in sorted(folder.glob("train.*"))]
+    languages: dict[str, None] = {}
+    language_pairs: dict[str, None] = {}
+    for name in names:
+        parts = name.split(".")
+        if len(parts) == 2:
+            languages[parts[1]] = None
+        elif len(parts) == 3 and "-" in parts[1]:
+            language_pairs[parts[1]] = None
+    langs, pairs = list(languages), list(language_pairs)
     commons = {pair.partition("-")[2] for pair in pairs}
     if (len(langs), len(commons)) not in ((2, 0), (0, 1)):
         raise GtransError(
             f"{folder}: its languages are not clear; it needs train.LANG of two languages, or "
             "train.L-M.L and train.L-M.M of pairs that have the language M in common, and has "
-            f"{', '.join('.'.join(parts) for parts in names) or 'none'}."
+            f"{', '.join(names) or 'none'}."
         )
     if source not in langs:
         source = langs[0] if langs else ""
-    target = commons.pop() if pairs else langs[langs[0] == source]
+    if pairs:
+        target = commons.pop()
+    else:
+        target = langs[1] if langs[0] == source else langs[0]
     # A corpus whose validation files are published as `dev` keeps that name.
-    valid = "dev" if any(folder.glob("dev.*")) and not any(folder.glob("valid.*")) else "valid"
+    has_valid = any(folder.glob("valid.*"))
+    valid = "dev" if any(folder.glob("dev.*")) and not has_valid else "valid"
     text = ParallelText(folder.name, folder, valid, source, target, pairs)
     for file in text.files:
         if not Path(file).is_file():
@@ -338,7 +368,7 @@ class Finder:
         self._files = sorted(path for path in folder.rglob("*") if path.is_file())
 
     def find(self, groups: Iterable[Sequence[str]]) -> dict[Sequence[str], Path]:
-        """The files or folders for groups of patterns; those that are nowhere are left out.
+        """Return the files or folders for groups of patterns, without missing ones.
 
         Args:
             groups: the alternative patterns for each file, the best first.
@@ -347,24 +377,35 @@ class Finder:
             GtransError: two different files fit a pattern.
         """
         paths: dict[Sequence[str], Path] = {}
-        for group in map(tuple, groups):
-            for path in filter(None, map(self._look, group)):
-                paths.setdefault(group, path)
+        for group in groups:
+            for pattern in group:
+                path = self._look(pattern)
+                if path is not None:
+                    paths.setdefault(tuple(group), path)
         return paths
 
     def _look(self, pattern: str) -> Path | None:
+        hits = self._hits(pattern)
+        if not hits:
+            return None
+        if len(hits) > 1:
+            is_folder = pattern.endswith("/")
+            if is_folder or not cmp(hits[0], hits[1], shallow=False):
+                raise GtransError(
+                    f"'{hits[0]}' and '{hits[1]}' differ, and both could be {pattern}; leave one "
+                    "in `--from`"
+                )
+        return hits[0]
+
+    def _hits(self, pattern: str) -> list[Path]:
         if pattern.startswith("./"):
-            paths = (self._folder / f"{pattern}{end}" for end in ("", ".gz"))
-            hits = [path for path in paths if path.is_file()][:1]
-        elif pattern.endswith("/"):
+            for path in (self._folder / pattern, self._folder / f"{pattern}.gz"):
+                if path.is_file():
+                    return [path]
+            return []
+        if pattern.endswith("/"):
             folders = {path.parent for path in self._files}
-            hits = sorted(path for path in folders if f"{path.absolute()}/".endswith(f"/{pattern}"))
-        else:
-            ends = (f"/{pattern}", f"/{pattern}.gz")
-            hits = [path for path in self._files if str(path.absolute()).endswith(ends)]
-        if len(hits) > 1 and (pattern.endswith("/") or not cmp(hits[0], hits[1], shallow=False)):
-            raise GtransError(
-                f"'{hits[0]}' and '{hits[1]}' differ, and both could be {pattern}; leave one in "
-                "`--from`"
-            )
-        return hits[0] if hits else None
+            ending = f"/{pattern}"
+            return sorted(path for path in folders if f"{path.absolute()}/".endswith(ending))
+        endings = (f"/{pattern}", f"/{pattern}.gz")
+        return [path for path in self._files if str(path.absolute()).endswith(endings)]

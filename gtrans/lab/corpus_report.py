@@ -59,11 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Print the report.
-
-    Raises:
-        GtransError: an option is wrong, or there is no corpus.
-    """
+    """Print the report."""
     if bool(args.source_lang) != bool(args.target_lang):
         raise GtransError("`--source-lang` and `--target-lang` belong together; give both or none")
     languages = [args.source_lang, args.target_lang] if args.source_lang else []
@@ -183,13 +179,11 @@ def _text_files(path: Path, languages: Sequence[str]) -> _CorpusFiles:
 
 
 def _split_order(name: str) -> tuple[int, str]:
-    """Sort key: training, validation and test text, then others."""
     number = _SPLITS.index(name) if name in _SPLITS else len(_SPLITS)
     return number, name
 
 
 def _texts(path: Path) -> Mapping[str, set[str]]:
-    """Return the names of the texts of a folder, by language."""
     texts: defaultdict[str, set[str]] = defaultdict(set)
     for file in path.iterdir():
         match = _TEXT.fullmatch(file.name.removesuffix(".gz"))
@@ -199,11 +193,7 @@ def _texts(path: Path) -> Mapping[str, set[str]]:
 
 
 def _languages(path: Path, texts: Mapping[str, set[str]]) -> list[str]:
-    """Return the recorded source and target language, or the files' languages, English first.
-
-    Raises:
-        GtransError: there are not two.
-    """
+    """Return the recorded source and target language, or the files' languages, English first."""
     with suppress(FileNotFoundError, GtransError):  # a file of this name may be another program's
         record = read_object(path / "corpus.json")
         pairs = record.get("pairs", [record.get("pair")])

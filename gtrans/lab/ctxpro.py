@@ -169,7 +169,6 @@ _Scores = dict[str, dict[str, Any]]
 
 
 def _score_rules(examples: Sequence[Example], rights: Mapping[str, Array]) -> dict[str, _Scores]:
-    """Return the scores of each system by rule."""
     numbers: dict[str, list[int]] = {}
     for number, example in enumerate(examples):
         numbers.setdefault(example.rule, []).append(number)

@@ -88,12 +88,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Print the words that gain most, and write all words.
-
-    Raises:
-        GtransError: a file, a checkpoint or the data folder is missing or damaged, they do
-            not fit each other, or an option has an impossible value.
-    """
+    """Print the words that gain most, and write all words."""
     check_scoring(args)
     check_chunks(args)
     if math.isnan(args.threshold):
@@ -598,7 +593,6 @@ class Substitutes:
         self._build_vectors()
 
     def _count(self, words: SegmentedSentence, subwords: Sequence[str]) -> None:
-        """Count the neighbours and the first subwords of the words of a sentence."""
         texts = words.texts
         framed = ["", *texts, ""]
         for number, (word, span) in enumerate(zip(texts, words.subwords, strict=True)):
@@ -657,7 +651,6 @@ def _is_word(word: str) -> bool:
 
 
 def _summary(words: Sequence[DecidingWord], threshold: float) -> dict[str, Any]:
-    """Count words that gain and decisions that fall, and list the words that gain most."""
     decisions = [word.decision for word in words if word.decision is not None]
     gains: defaultdict[str, list[float]] = defaultdict(list)
     for word in words:
@@ -688,7 +681,6 @@ def _summary_lines(summary: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _decision_lines(words: Sequence[DecidingWord]) -> Iterator[str]:
-    """Yield the words that gain most, with the word that decided each."""
     decided = [word for word in words if word.decision is not None]
     decided.sort(key=lambda word: -word.cxmi)
     for word in decided[:SHOWN]:

@@ -292,7 +292,6 @@ class ExperimentPlan:
         return rows
 
     def _check_labels(self, labels: Sequence[str]) -> None:
-        """Raise GtransError for the label of a row that cannot be made here."""
         rows = self._plan_all()
         for label in labels:
             planned = [row for row in rows if row.row.label == label]

@@ -91,11 +91,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Write the corpus, or say what there is.
-
-    Raises:
-        GtransError: an option is wrong, a file is missing, or nothing can be written.
-    """
+    """Write the corpus, or say what there is."""
     if args.list:
         named = yaml_lines({args.name: asdict(corpus_named(args.name))}) if args.name else []
         print_lines(*(named or _overview(read_corpora())))
@@ -141,7 +137,6 @@ def _as_asked(args: argparse.Namespace, corpus: PaperCorpus) -> PaperCorpus:
 
 
 def _pairs(args: argparse.Namespace, corpus: PaperCorpus) -> list[tuple[str, str]]:
-    """The language pairs to write."""
     langs = [args.source_lang, args.target_lang]
     if any(langs):
         if corpus.others or not (corpus.year or corpus.name == "own"):
@@ -273,11 +268,7 @@ def _groups(
 def _chosen(
     corpus: PaperCorpus, pairs: Sequence[tuple[str, str]], finder: Finder
 ) -> tuple[Form, Files]:
-    """The first complete form of a corpus, and its files.
-
-    Raises:
-        GtransError: no form is complete.
-    """
+    """The first complete form of a corpus, and its files."""
     most, complaint = -1, ""
     for form in corpus.forms:
         groups = _groups(corpus, form, pairs)
@@ -302,11 +293,7 @@ def _cleaning(corpus: PaperCorpus, split: str) -> Cleaning:
 
 
 def _earlier(folder: Path) -> dict[str, Any]:
-    """The record that this command wrote to a folder earlier; empty: it wrote none.
-
-    Raises:
-        GtransError: the record is damaged.
-    """
+    """The record that this command wrote to a folder earlier; empty: it wrote none."""
     try:
         record = read_object(folder / RECORD, "; remove it")
     except FileNotFoundError:
@@ -315,7 +302,6 @@ def _earlier(folder: Path) -> dict[str, Any]:
 
 
 def _names(corpus: PaperCorpus, form: Form) -> list[str]:
-    """The splits that are written."""
     names = list(form.splits)
     if corpus.hold_out:
         names.insert(1, VALID)
@@ -328,7 +314,6 @@ def _of_pair(corpus: PaperCorpus, languages: tuple[str, str]) -> str:
 
 
 def _paths(corpus: PaperCorpus, form: Form, languages: tuple[str, str], folder: Path) -> list[Path]:
-    """The files of a language pair, two for each split."""
     several = _of_pair(corpus, languages)
     return [
         folder / f"{name}{several}.{lang}" for name in _names(corpus, form) for lang in languages
@@ -365,11 +350,7 @@ def _read(
     split: str,
     languages: tuple[str, str],
 ) -> Pairs:
-    """The pairs of all parts of a split, one after the other.
-
-    Raises:
-        GtransError: one of several parts has none.
-    """
+    """The pairs of all parts of a split, one after the other."""
     for part in parts:
         paths = [inputs[group] for group in part.patterns(split, *languages, corpus.year)]
         empty = True
@@ -452,7 +433,6 @@ def clean(
 
 
 def _digest(path: Path) -> str:
-    """The digest of a file, or of all files of a folder."""
     if path.is_file():
         return digest(path)
     return digest_of_values({file.name: digest(file) for file in sorted(path.iterdir())})

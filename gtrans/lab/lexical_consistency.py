@@ -252,11 +252,7 @@ class ConsistencyJudge:
                     yield number, term, coefficients.translation(term, source, words)
 
     def _target_words(self, documents: Documents) -> list[SegmentedSentence]:
-        """Return the stems of the words of every sentence.
-
-        Raises:
-            ValueError: the documents have other numbers of sentences than the source.
-        """
+        """Return the stems of the words of every sentence."""
         if [len(document) for document in documents] != self._shape:
             raise ValueError("the translation does not have the documents of the source")
         stemmed = []

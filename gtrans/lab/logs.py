@@ -118,7 +118,6 @@ def read_history(run_folder: str | Path) -> TrainingHistory:
 
 
 def _numbers(pairs: Iterable[tuple[str, str]]) -> dict[str, float]:
-    """The values that are numbers; others, such as lists, are left out."""
     values = {}
     for name, text in pairs:
         try:

@@ -191,7 +191,6 @@ def _contrastive_items(seed: int, phenomenon: str, items: int) -> list[dict[str,
 
 
 def _excerpts(source: tuple[str, ...], lengths: Sequence[int]) -> set[tuple[str, ...]]:
-    """Return all consecutive sentences of a document, of these lengths."""
     excerpts = set()
     for length in lengths:
         for start in range(len(source) - length + 1):
@@ -227,11 +226,7 @@ def _count_distances(distances: Iterable[int]) -> dict[str, int]:
 
 
 def _write_all(out: Path, files: dict[str, str]) -> None:
-    """Write ``files`` (relative path -> text), or leave every old file as it was.
-
-    Raises:
-        GtransError: a file that would be replaced is not of an earlier call.
-    """
+    """Write ``files`` (relative path -> text), or leave every old file as it was."""
     is_ours = False
     with suppress(FileNotFoundError, GtransError):
         is_ours = "grammar_version" in read_object(out / _RECORD)

@@ -131,7 +131,6 @@ def analyse_runs(
 
 
 def _check_same_model(analysis: Analysis, other: Analysis) -> None:
-    """Raise GtransError if two checkpoints of one label are not of one model and unit."""
     if analysis.system != other.system or analysis.unit != other.unit:
         raise GtransError(
             f"{analysis.path} ({analysis.system}, unit {analysis.unit}) and {other.path} "
@@ -302,7 +301,6 @@ def _gradients_by_layer(analysis: Analysis) -> Iterator[_PanelValue]:
 
 
 def _gradients_of_each_layer(analysis: Analysis) -> Iterator[_PanelValue]:
-    """Yield the values of :func:`_gradients_by_layer` with a line for each layer."""
     for value in _gradients_by_layer(analysis):
         yield value._replace(line=f"layer {value.x}")
 

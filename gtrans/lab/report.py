@@ -47,11 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Write the page.
-
-    Raises:
-        GtransError: as of ``gtrans score``; or the page cannot be written.
-    """
+    """Write the page."""
     if not args.ref:
         raise GtransError("a page needs --ref.")
     check_output("--output", args.output, inputs(args))
@@ -83,7 +79,6 @@ def _page(args: argparse.Namespace, report: Report, texts: Texts) -> str:
 
 
 def _scores(report: Report) -> Iterator[str]:
-    """Yield the table of all scores, its notes and signatures."""
     data = to_json(report)
     columns = list(report.measurements.values())
     yield '<div class="wide"><table><thead><tr><th class="corner">system</th>'
@@ -122,7 +117,6 @@ def _score(report: Report, column: Measurement, system: str) -> str:
 
 
 def _score_details(entry: Mapping[str, Any], digits: int) -> Iterator[str]:
-    """Yield the interval of a score, and its change from the baseline with p."""
     if "confidence" in entry:
         low, high = entry["confidence"]["interval"]
         yield f"<small>{in_digits(low, digits)} to {in_digits(high, digits)}</small>"

@@ -81,12 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Make the tables and figures, or print the list.
-
-    Raises:
-        GtransError: there is no such table or figure, an option is missing or has an impossible
-            value, or a command has failed.
-    """
+    """Make the tables and figures, or print the list."""
     if args.list is None:
         _make(args)
         return

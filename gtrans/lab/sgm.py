@@ -110,7 +110,6 @@ class _SetParser:
         return list(self._documents.values())
 
     def _end_sentence(self, text: str, line: int) -> None:
-        """Add the open sentence, if there is one."""
         if self._seg_id and self._document is not None:
             sentences = self._document.sentences[self._version]
             if self._seg_id in sentences:
@@ -146,7 +145,6 @@ class _SetParser:
         self._document = self._documents[key]
 
     def _begin_text(self, tag: _Tag) -> None:
-        """Begin a side of a document, or a sentence."""
         if self._document is None:
             raise GtransError(f"{self._path}:{tag.line}: a <{tag.name}> outside of a <doc>")
         if tag.name in _SIDES:
@@ -204,11 +202,7 @@ class TestSet(Reader):
                 yield Document(document.name, document.line, segments)
 
     def _choose(self, documents: Sequence[_Versions]) -> list[_Version]:
-        """Choose the texts to read.
-
-        Raises:
-            GtransError: there is no text of the role, or the choice is not clear.
-        """
+        """Choose the texts to read."""
         versions: dict[_Version, None] = {}
         for document in documents:
             versions |= dict.fromkeys(document.sentences)

@@ -119,7 +119,6 @@ def _is_compared(column: Mapping[str, Any]) -> bool:
 
 
 def _add_differences(rows: Sequence[dict[str, Any]], columns: Mapping[str, Any]) -> None:
-    """Add to each cell its ``difference`` from the same cell of the row's baseline."""
     cells_of_rows = {}
     for row in rows:
         cells_of_rows[row["label"], row["corpus"]] = row["cells"]
@@ -461,7 +460,6 @@ def _directions_number(
 
 
 def _pairs_of_class(counts: Mapping[str, int], name: str, settings: Mapping[str, str]) -> list[str]:
-    """Return the language pairs of a class by their training pairs; all for another name."""
     high, medium = int(settings["high-pairs"]), int(settings["medium-pairs"])
     classes = {"high": (high, math.inf), "medium": (medium, high), "low": (0, medium)}
     least, most = classes.get(name, (0, math.inf))
@@ -571,7 +569,6 @@ def _notes(results: Mapping[str, Any]) -> list[str]:
 
 
 def _score_rows(results: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Return the rows; of several seeds the mean, or each of them where a mean says nothing."""
     rows = []
     for row in results["rows"]:
         entry = {"": row["label"], "corpus": _corpus_cell(results, row)}
@@ -626,7 +623,6 @@ def _change_rows(results: Mapping[str, Any]) -> list[dict[str, str]]:
 
 
 def _seed_tests(seeds: Sequence[Mapping[str, Any]], digits: int) -> dict[str, str]:
-    """Return the interval and the p of each seed's change; empty texts without any test."""
     intervals, ps, tests = [], [], set()
     for seed in seeds:
         if "change" in seed and "p" in seed:

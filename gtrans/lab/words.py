@@ -122,7 +122,6 @@ def _starts(sentence: str, texts: Sequence[str]) -> list[int]:
 
 
 def _align(text: str, sentence: str) -> list[int]:
-    """Return the position in ``sentence`` of each character of ``text``."""
     if text == sentence:
         return list(range(len(sentence)))
     aligned = []

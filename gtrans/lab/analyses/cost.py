@@ -78,12 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Measure, draw and print.
-
-    Raises:
-        GtransError: a checkpoint is missing or damaged, a model cannot read so long a text, or an
-            option has an impossible value.
-    """
+    """Measure, draw and print."""
     models: dict[str, str] = {}
     for label, (path, *others) in labelled_paths(args.path).items():
         if others:
@@ -177,7 +172,6 @@ def _measure(path: str, tokens: int, cpu: bool, fp16: bool) -> Cost:
 
 
 def _rows(translator: Translator, tokens: int, chunk: int) -> list[Example]:
-    """Return the rows of a text of random tokens."""
     task = translator.task
     dictionary = task.source_dictionary
     generator = torch.Generator().manual_seed(1)
@@ -226,7 +220,6 @@ def per_token(cost: Cost) -> float:
 
 
 def _begin_process() -> None:
-    """Hide what libraries log while they are imported, in a new process that measures itself."""
     hide_known_warnings()
     log_warnings_only()
 

@@ -59,11 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Read the logs, draw and print.
-
-    Raises:
-        GtransError: a log is missing or has no such value, or the plot cannot be written.
-    """
+    """Read the logs, draw and print."""
 
     labelled = labelled_paths(args.path)
     models = {label: [read_history(path) for path in paths] for label, paths in labelled.items()}

@@ -44,12 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Read, draw and print.
-
-    Raises:
-        GtransError: a checkpoint is missing, damaged or of a model that fuses nothing, or the
-            plot cannot be written.
-    """
+    """Read, draw and print."""
     labelled = labelled_paths(args.path)
     runs = runs_of(labelled)
     check_figure(args, checkpoints_of(runs))
@@ -164,7 +159,6 @@ def fusion_figure(runs: Sequence[TrainingRun], title: str = "") -> Figure:
 def _lines_over_updates(
     histories: Sequence[_History], weights: str, name: str, model: int
 ) -> list[Series]:
-    """Return a line for each group or layer of a model, by updates."""
     count = 0
     for history in histories:
         for _, fused in history:
@@ -190,7 +184,6 @@ def _lines_over_updates(
 def _line_over_layers(
     histories: Sequence[_History], weights: str, label: str, model: int
 ) -> list[Series]:
-    """Return the line of a model by groups or layers; none if it has no such weights."""
     curves = []
     for history in histories:
         for _, fused in history:

@@ -70,12 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Draw.
-
-    Raises:
-        GtransError: the checkpoint, the data folder or its split is missing or damaged, there is
-            no such unit, sentence or layer, or the folder cannot be written.
-    """
+    """Draw."""
     first, last = _sentences(args.sentences)
     folder = Path(args.out)
     check_output_folder("--out", folder, [args.data, args.path])
@@ -381,7 +376,6 @@ def _ticks(axis: Axis) -> tuple[list[int], list[str]]:
 
 
 def _sentence_starts(axis: Axis) -> list[int]:
-    """Return the positions where a sentence begins after another one."""
     starts = []
     for position, (before, after) in enumerate(pairwise(axis.sentences or ()), start=1):
         if before != after:

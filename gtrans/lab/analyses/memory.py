@@ -54,12 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Measure, draw and print.
-
-    Raises:
-        GtransError: a checkpoint, the data folder or its split is missing or damaged, a model has
-            no memory, or an option has an impossible value.
-    """
+    """Measure, draw and print."""
     check_scoring(args)
     runs = runs_of(labelled_paths(args.path))
     check_figure(args, [*checkpoints_of(runs), *prepared_files(args.data)])
@@ -197,7 +192,6 @@ def add_gains(
 
 
 def _maps(model: nn.Module, net_input: dict[str, Any]) -> list[tuple[Location, Tensor]]:
-    """The weights of Update and Output Attention in the order of their calls."""
     maps: list[tuple[Location, Tensor]] = []
 
     def keep(place: Location, weights: Tensor, _: AttentionPlan | Pairs) -> None:

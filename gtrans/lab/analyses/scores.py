@@ -60,11 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Read, draw and print.
-
-    Raises:
-        GtransError: a file is missing or lacks the asked value, or the plot cannot be written.
-    """
+    """Read, draw and print."""
     files = [read_scores(argument) for argument in args.path]
     check_figure(args, [file.path for file in files])
     title = title_of(list(dict.fromkeys(file.label for file in files)))
@@ -73,12 +69,16 @@ def run(args: argparse.Namespace) -> None:
     write(args, Figure(title, tuple(panels), {"files": facts}))
 
 
-Part = tuple[Point, int]
-"""The score of a part of the test set, and its number of sentences."""
+@dataclass(frozen=True)
+class PartScore:
+    """The score of a part of the test set, and its number of sentences."""
+
+    point: Point
+    sentences: int
 
 
 @dataclass(frozen=True)
-class Scores:
+class ScoreFile:
     """The scores of one system in a file.
 
     Attributes:
@@ -93,8 +93,8 @@ class Scores:
     content: Mapping[str, Any]
     system: str
 
-    def parts(self, table: str) -> dict[str, Part]:
-        """Every part that has sentences, by its name.
+    def parts(self, table: str) -> dict[str, PartScore]:
+        """Return every part that has sentences, by its name.
 
         A score has the interval of its difference from the file's baseline, if that was tested.
 
@@ -114,12 +114,13 @@ class Scores:
             tests = row.get("comparison", {}).get(METRIC, {}).get(self.system, {})
             if score is not None:
                 ends = tests.get("interval") or (None, None)
-                parts[name] = Point(name, float(score), *ends), int(row["sentences"])
+                point = Point(name, float(score), *ends)
+                parts[name] = PartScore(point, int(row["sentences"]))
         return parts
 
 
-def read_scores(argument: str) -> Scores:
-    """The scores that an argument ``[LABEL=]FILE.json[:SYSTEM]`` names.
+def read_scores(argument: str) -> ScoreFile:
+    """Read the scores that an argument ``[LABEL=]FILE.json[:SYSTEM]`` names.
 
     Without a label a system is called by its name, or a file by its own.
 
@@ -146,69 +147,86 @@ def read_scores(argument: str) -> Scores:
     chosen = system or next(iter(systems))
     if chosen not in systems:
         raise GtransError(f"{path}: it has no system '{chosen}', but {names}.")
-    return Scores(label or system or path.name.removesuffix(".json"), path, content, chosen)
+    label = label or system or path.name.removesuffix(".json")
+    return ScoreFile(label, path, content, chosen)
 
 
-def by_part(files: Sequence[Scores], part: str, baseline: str | None) -> Iterator[Panel]:
-    """Scores by one of :data:`PARTS`, and with a ``baseline`` the differences from it.
+_Seed = tuple[ScoreFile, dict[str, PartScore]]
+"""The file of a seed, and its parts."""
+
+
+def by_part(files: Sequence[ScoreFile], part: str, baseline: str | None) -> Iterator[Panel]:
+    """Draw scores by one of :data:`PARTS`, and with a ``baseline`` the differences from it.
 
     Seeds of a model (files with one label) are a mean; their differences are taken seed by seed,
     in the order of the files. A difference of two systems of one file has the interval of its
     test, if it was scored with ``--test-parts``.
 
     Raises:
-        GtransError: see :meth:`Scores.parts`; or files are of different test sets; or there is no
-            such baseline, or another number of its seeds.
+        GtransError: see :meth:`ScoreFile.parts`; or files are of different test sets; or there is
+            no such baseline, or another number of its seeds.
     """
     table, x_label = PARTS[part]
-    runs: dict[str, list[tuple[Scores, dict[str, Part]]]] = {}
-    counts: dict[str, tuple[int, Path]] = {}
-    for file in files:
-        parts = file.parts(table)
-        runs.setdefault(file.label, []).append((file, parts))
-        for name, (_, sentences) in parts.items():
-            count, path = counts.setdefault(name, (sentences, file.path))
-            if sentences != count:
-                raise GtransError(
-                    f"{file.path}: its part {name} has {sentences} sentences, that of {path} "
-                    f"{count}; compare scores of one test set, with the same tokens."
-                )
+    scored = [(file, file.parts(table)) for file in files]
+    counts = _count_sentences(scored)
+    seeds: dict[str, list[_Seed]] = {}
+    for file, parts in scored:
+        seeds.setdefault(file.label, []).append((file, parts))
     series = []
-    for number, (label, own) in enumerate(runs.items()):
-        means = mean_of_runs([(x, point.y) for x, (point, _) in parts.items()] for _, parts in own)
-        series.append(Series(label, means, number, "bars"))
+    for number, (label, own) in enumerate(seeds.items()):
+        curves = []
+        for _, parts in own:
+            curves.append([(name, score.point.y) for name, score in parts.items()])
+        series.append(Series(label, mean_of_runs(curves), number, "bars"))
     yield Panel(METRIC, x_label, METRIC, tuple(series))
     if baseline is not None:
-        if baseline not in runs:
-            raise GtransError(f"`--baseline` {baseline} is none of {', '.join(runs)}.")
-        series = [
-            Series(label, _differences(label, own, baseline, runs[baseline]), number, "bars")
-            for number, (label, own) in enumerate(runs.items())
-            if label != baseline
-        ]
+        if baseline not in seeds:
+            raise GtransError(f"`--baseline` {baseline} is none of {', '.join(seeds)}.")
+        series = []
+        for number, (label, own) in enumerate(seeds.items()):
+            if label != baseline:
+                points = _differences(label, own, baseline, seeds[baseline])
+                series.append(Series(label, points, number, "bars"))
         heading = f"{METRIC}, difference from {baseline}"
         yield Panel(heading, x_label, "difference", tuple(series))
-    numbers = tuple(Point(name, float(count)) for name, (count, _) in counts.items())
-    yield Panel("sentences", x_label, "sentences", (Series("", numbers, len(runs), "bars"),))
+    numbers = tuple(Point(name, float(count)) for name, count in counts.items())
+    yield Panel("sentences", x_label, "sentences", (Series("", numbers, len(seeds), "bars"),))
+
+
+def _count_sentences(scored: Sequence[_Seed]) -> dict[str, int]:
+    """Return the sentences of each part."""
+    counts: dict[str, tuple[int, Path]] = {}
+    for file, parts in scored:
+        for name, score in parts.items():
+            count, path = counts.setdefault(name, (score.sentences, file.path))
+            if score.sentences != count:
+                raise GtransError(
+                    f"{file.path}: its part {name} has {score.sentences} sentences, that of {path} "
+                    f"{count}; compare scores of one test set, with the same tokens."
+                )
+    return {name: count for name, (count, _) in counts.items()}
 
 
 def _differences(
-    label: str,
-    own: Sequence[tuple[Scores, Mapping[str, Part]]],
-    baseline: str,
-    other: Sequence[tuple[Scores, Mapping[str, Part]]],
+    label: str, own: Sequence[_Seed], baseline: str, other: Sequence[_Seed]
 ) -> tuple[Point, ...]:
     if len(own) != len(other):
         raise GtransError(
             f"`--baseline` {baseline} has {len(other)} files, but {label} {len(own)}; give as many "
             "seeds of each, in the same order."
         )
-    points = mean_of_runs(
-        [(x, point.y - base[x][0].y) for x, (point, _) in parts.items() if x in base]
-        for (_, parts), (_, base) in zip(own, other, strict=True)
-    )
-    (ours, parts), (theirs, _) = own[0], other[0]
-    tested = theirs.system == ours.content.get("baseline") and ours.path == theirs.path
-    if len(own) > 1 or not tested:
+    curves = []
+    for (_, parts), (_, base) in zip(own, other, strict=True):
+        curve = []
+        for name, score in parts.items():
+            if name in base:
+                curve.append((name, score.point.y - base[name].point.y))
+        curves.append(curve)
+    points = mean_of_runs(curves)
+    our_file, our_parts = own[0]
+    their_file, _ = other[0]
+    is_baseline = their_file.system == our_file.content.get("baseline")
+    is_tested = is_baseline and our_file.path == their_file.path
+    if len(own) > 1 or not is_tested:
         return points
-    return tuple(replace(parts[str(point.x)][0], y=point.y) for point in points)
+    return tuple(replace(our_parts[str(point.x)].point, y=point.y) for point in points)
