@@ -111,12 +111,12 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _as_asked(args: argparse.Namespace, corpus: PaperCorpus) -> PaperCorpus:
-    """The corpus with the splits, boundaries and cleaning of the options."""
+    """Return the corpus with the splits, boundaries and cleaning of the options."""
     if args.boundary is not None and corpus.name != "own":
         raise GtransError(f"`--boundary` is for own; the files of {corpus.name} say it themselves")
     chosen = None
     if args.splits is not None:
-        chosen = [name for word in args.splits for name in word.split(",") if name]
+        chosen = [name for name in ",".join(args.splits).split(",") if name]
     forms = []
     for form in corpus.forms:
         for name in chosen or ():
@@ -125,11 +125,12 @@ def _as_asked(args: argparse.Namespace, corpus: PaperCorpus) -> PaperCorpus:
                     f"`--splits` '{name}': {corpus.name} in the form {form.name} has "
                     f"{', '.join(form.splits)}"
                 )
-        splits = {
-            name: tuple(replace(part, boundary=args.boundary or part.boundary) for part in parts)
-            for name, parts in form.splits.items()
-            if chosen is None or name in chosen
-        }
+        splits = {}
+        for name, parts in form.splits.items():
+            if chosen is None or name in chosen:
+                if args.boundary:
+                    parts = tuple(replace(part, boundary=args.boundary) for part in parts)
+                splits[name] = parts
         forms.append(replace(form, splits=splits))
     cleaning = replace(corpus.cleaning, empty=args.empty or corpus.cleaning.empty)
     hold_out = corpus.hold_out if chosen is None or TRAIN in chosen else 0
@@ -224,19 +225,22 @@ def write_corpus(
             made: dict[str, Counts] = {}
             for languages in pairs:
                 made |= _write_pair(corpus, form, inputs, languages, folder)
-            splits = {
-                name: asdict(counts)
-                | {"form": form.name, "cleaning": asdict(_cleaning(corpus, name.split(".")[0]))}
-                for name, counts in made.items()
-            }
+            splits = dict(written)
+            for name, counts in made.items():
+                cleaning = _cleaning(corpus, name.split(".")[0])
+                splits[name] = {
+                    **asdict(counts),
+                    "form": form.name,
+                    "cleaning": asdict(cleaning),
+                }
+            digests = dict(earlier.get("read", {}))
+            for group in _groups(corpus, form, pairs):
+                digests[group[0]] = _digest(inputs[group])
             record = {
                 "corpus": corpus.name,
                 "pairs": names,
-                "splits": {**written, **splits},
-                "read": {
-                    **earlier.get("read", {}),
-                    **{key[0]: _digest(inputs[key]) for key in _groups(corpus, form, pairs)},
-                },
+                "splits": splits,
+                "read": digests,
                 "written by": f"gtrans {__version__}",
             }
             with atomic_writer(folder / RECORD) as file:
@@ -255,20 +259,19 @@ def write_corpus(
 def _groups(
     corpus: PaperCorpus, form: Form, pairs: Sequence[tuple[str, str]]
 ) -> list[tuple[str, ...]]:
-    """The alternative names of all files that are needed."""
-    return [
-        group
-        for languages in pairs
-        for split, parts in form.splits.items()
-        for part in parts
-        for group in part.patterns(split, *languages, corpus.year)
-    ]
+    """Return the alternative names of all files that are needed."""
+    groups: list[tuple[str, ...]] = []
+    for languages in pairs:
+        for split, parts in form.splits.items():
+            for part in parts:
+                groups += part.patterns(split, *languages, corpus.year)
+    return groups
 
 
 def _chosen(
     corpus: PaperCorpus, pairs: Sequence[tuple[str, str]], finder: Finder
 ) -> tuple[Form, Files]:
-    """The first complete form of a corpus, and its files."""
+    """Return the first complete form of a corpus, and its files."""
     most, complaint = -1, ""
     for form in corpus.forms:
         groups = _groups(corpus, form, pairs)
@@ -288,12 +291,12 @@ def _chosen(
 
 
 def _cleaning(corpus: PaperCorpus, split: str) -> Cleaning:
-    """The cleaning of a split; limits apply to training text alone."""
+    """Return the cleaning of a split; limits apply to training text alone."""
     return corpus.cleaning if split == TRAIN else Cleaning(empty=corpus.cleaning.empty)
 
 
 def _earlier(folder: Path) -> dict[str, Any]:
-    """The record that this command wrote to a folder earlier; empty: it wrote none."""
+    """Read the record of an earlier call in a folder; empty: there is none."""
     try:
         record = read_object(folder / RECORD, "; remove it")
     except FileNotFoundError:
@@ -309,21 +312,23 @@ def _names(corpus: PaperCorpus, form: Form) -> list[str]:
 
 
 def _of_pair(corpus: PaperCorpus, languages: tuple[str, str]) -> str:
-    """The part of a file's name that says its pair; empty: the corpus has one pair."""
+    """Return the part of a file's name that says its pair; empty: there is one pair."""
     return f".{'-'.join(languages)}" if corpus.others else ""
 
 
 def _paths(corpus: PaperCorpus, form: Form, languages: tuple[str, str], folder: Path) -> list[Path]:
-    several = _of_pair(corpus, languages)
-    return [
-        folder / f"{name}{several}.{lang}" for name in _names(corpus, form) for lang in languages
-    ]
+    pair = _of_pair(corpus, languages)
+    paths = []
+    for name in _names(corpus, form):
+        for lang in languages:
+            paths.append(folder / f"{name}{pair}.{lang}")
+    return paths
 
 
 def _write_pair(
     corpus: PaperCorpus, form: Form, inputs: Files, languages: tuple[str, str], folder: Path
 ) -> dict[str, Counts]:
-    """All splits of a language pair, together or not at all."""
+    """Write all splits of a language pair, together or not at all."""
     several, names = _of_pair(corpus, languages), _names(corpus, form)
     paths = _paths(corpus, form, languages, folder)
     with replacing(*paths, inputs=inputs.values()) as temporary, ExitStack() as stack:
@@ -350,7 +355,7 @@ def _read(
     split: str,
     languages: tuple[str, str],
 ) -> Pairs:
-    """The pairs of all parts of a split, one after the other."""
+    """Yield the pairs of all parts of a split, one after the other."""
     for part in parts:
         paths = [inputs[group] for group in part.patterns(split, *languages, corpus.year)]
         empty = True
@@ -372,10 +377,13 @@ class SplitWritten:
     def write(self, pair: Pair | None) -> None:
         """Write a pair; None: the next pair belongs to another document."""
         if pair is not None:
-            begins = "" if self._inside else "\n" * bool(self.counts.documents)
+            needs_boundary = not self._inside and self.counts.documents > 0
             for file, text in zip(self._files, pair[:2], strict=True):
-                file.write(f"{begins}{text}\n")
-            self.counts.documents += not self._inside
+                if needs_boundary:
+                    file.write("\n")
+                file.write(f"{text}\n")
+            if not self._inside:
+                self.counts.documents += 1
             self.counts.pairs += 1
         self._inside = pair is not None
 
@@ -383,7 +391,7 @@ class SplitWritten:
 def clean(
     pairs: Pairs, cleaning: Cleaning, languages: tuple[str, str], label: str, counts: Counts
 ) -> Pairs:
-    """The pairs that are kept, with all boundaries between documents; dropped ones are counted.
+    """Yield the kept pairs with all boundaries between documents, and count the dropped ones.
 
     Args:
         pairs: the pairs of a split.
@@ -443,7 +451,10 @@ def _digest(path: Path) -> str:
 
 def _summary(made: Mapping[str, Counts]) -> Iterator[str]:
     for name, counts in made.items():
-        dropped = [f"{number:,} {why}" for why, number in counts.dropped.items() if number]
+        dropped = []
+        for reason, number in counts.dropped.items():
+            if number:
+                dropped.append(f"{number:,} {reason}")
         if counts.dropped_documents:
             dropped.append(f"{counts.dropped_documents:,} whole documents")
         left_out = f"; dropped: {', '.join(dropped)}" if dropped else ""
@@ -454,8 +465,17 @@ def _overview(corpora: Sequence[PaperCorpus]) -> Iterator[str]:
     rows = [["name", "also", "papers", "size", "licence", "home"]]
     for corpus in corpora:
         homes = corpus.forms[0].homes
-        kind = ("by hand" if any(home.by_hand for home in homes) else "public") if homes else "none"
-        names = corpus.name, " ".join(corpus.also), " ".join(corpus.papers)
-        rows.append([*names, corpus.size, corpus.licence, kind])
+        kind = "public" if homes else "none"
+        if any(home.by_hand for home in homes):
+            kind = "by hand"
+        row = [
+            corpus.name,
+            " ".join(corpus.also),
+            " ".join(corpus.papers),
+            corpus.size,
+            corpus.licence,
+            kind,
+        ]
+        rows.append(row)
     yield from aligned(rows, set(range(len(rows[0]))))
     yield "public: an address that anybody can download from."

@@ -47,18 +47,20 @@ class TrainingHistory:
     valid: dict[str, list[Record]] = field(default_factory=dict)
 
     def records(self, split: str) -> list[Record]:
-        """The records of a validation split, or of ``train``: its finest ones."""
-        return (self.inner or self.epochs) if split == "train" else self.valid.get(split, [])
+        """Return the records of a validation split, or the finest ones of ``train``."""
+        if split == "train":
+            return self.inner or self.epochs
+        return self.valid.get(split, [])
 
     def names(self, split: str) -> list[str]:
-        """The names of a split's values, in the order of the log."""
+        """Return the names of a split's values, in the order of the log."""
         names: dict[str, None] = {}
         for entry in self.records(split):
             names |= dict.fromkeys(entry.values)
         return list(names)
 
     def series(self, split: str, name: str) -> list[tuple[int, float]]:
-        """``(updates, value)`` wherever the split has a value of this name."""
+        """Return ``(updates, value)`` wherever the split has a value of this name."""
         records = self.records(split)
         return [(entry.updates, entry.values[name]) for entry in records if name in entry.values]
 
@@ -130,7 +132,7 @@ def _numbers(pairs: Iterable[tuple[str, str]]) -> dict[str, float]:
 
 
 def logged(run_folder: str | Path, word: str) -> float:
-    """The first number behind a word of the log of a run, such as the number of parameters.
+    """Return the first number behind a word of a log, such as the number of parameters.
 
     Raises:
         GtransError: the log does not have the word.

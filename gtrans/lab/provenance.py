@@ -18,7 +18,7 @@ _DISTRIBUTIONS = {"torch": "torch", "fairseq": "fairseq-fixed", "sacrebleu": "sa
 
 
 def provenance() -> dict[str, str]:
-    """The day, the commit of the files here, and versions."""
+    """Return the day, the commit of the files here, and versions."""
     record = {
         "date": date.today().isoformat(),
         "commit": commit(),
@@ -34,19 +34,21 @@ def provenance() -> dict[str, str]:
 
 
 def commit() -> str:
-    """The commit, with ``-dirty`` if tracked files differ from it; ``none`` outside a checkout."""
+    """Return the commit, ``-dirty`` if tracked files differ; ``none`` outside a checkout."""
     root = Path(__file__).resolve().parents[2]
     try:
-        top, name = (
-            subprocess.run(
-                ["git", "-C", str(root), *words], capture_output=True, text=True, check=True
-            ).stdout.strip()
-            for words in (("rev-parse", "--show-toplevel"), ("describe", "--always", "--dirty"))
-        )
+        top = _git(root, "rev-parse", "--show-toplevel")
+        name = _git(root, "describe", "--always", "--dirty")
     except (OSError, subprocess.CalledProcessError):
         return "none"
     # An installed package may lie inside a checkout of something else.
     return name if Path(top) == root else "none"
+
+
+def _git(folder: Path, *words: str) -> str:
+    command = ["git", "-C", str(folder), *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
 
 
 if __name__ == "__main__":

@@ -87,14 +87,13 @@ def run(args: argparse.Namespace) -> None:
         return
     names = [*args.names, *args.list]
     tables = find_tables(names or PAPERS)
-    lines = [
-        f"{name:<23}{table.title}{' (not free)' * bool(table.not_free)}"
-        for name, table in tables.items()
-    ]
     if names:
         entries = {name: _entry(table) for name, table in tables.items()}
-        lines = yaml_lines(entries)
-    print_lines(*lines)
+        print_lines(*yaml_lines(entries))
+        return
+    for name, table in tables.items():
+        note = " (not free)" if table.not_free else ""
+        print_lines(f"{name:<23}{table.title}{note}")
 
 
 def _entry(table: Table) -> dict[str, Any]:

@@ -58,9 +58,9 @@ def runs_of(models: Mapping[str, Sequence[str]]) -> list[TrainingRun]:
                     steps.setdefault(step.updates, step)
                 if not steps:
                     raise GtransError(f"--path {path}: there are no checkpoints in this folder.")
-                folders.setdefault(path.resolve(), {}).update(
-                    {step.path: step for step in steps.values()}
-                )
+                by_path = folders.setdefault(path.resolve(), {})
+                for step in steps.values():
+                    by_path[step.path] = step
             else:
                 step = Step(path, updates_of(path))
                 folders.setdefault(path.resolve().parent, {})[path] = step
