@@ -78,7 +78,7 @@ class PartScore:
 
 
 @dataclass(frozen=True)
-class ScoreFile:
+class PlottedScores:
     """The scores of one system in a file.
 
     Attributes:
@@ -119,7 +119,7 @@ class ScoreFile:
         return parts
 
 
-def read_scores(argument: str) -> ScoreFile:
+def read_scores(argument: str) -> PlottedScores:
     """Read the scores that an argument ``[LABEL=]FILE.json[:SYSTEM]`` names.
 
     Without a label a system is called by its name, or a file by its own.
@@ -148,14 +148,14 @@ def read_scores(argument: str) -> ScoreFile:
     if chosen not in systems:
         raise GtransError(f"{path}: it has no system '{chosen}', but {names}.")
     label = label or system or path.name.removesuffix(".json")
-    return ScoreFile(label, path, content, chosen)
+    return PlottedScores(label, path, content, chosen)
 
 
-_Seed = tuple[ScoreFile, dict[str, PartScore]]
+_Seed = tuple[PlottedScores, dict[str, PartScore]]
 """The file of a seed, and its parts."""
 
 
-def by_part(files: Sequence[ScoreFile], part: str, baseline: str | None) -> Iterator[Panel]:
+def by_part(files: Sequence[PlottedScores], part: str, baseline: str | None) -> Iterator[Panel]:
     """Draw scores by one of :data:`PARTS`, and with a ``baseline`` the differences from it.
 
     Seeds of a model (files with one label) are a mean; their differences are taken seed by seed,
@@ -163,8 +163,8 @@ def by_part(files: Sequence[ScoreFile], part: str, baseline: str | None) -> Iter
     test, if it was scored with ``--test-parts``.
 
     Raises:
-        GtransError: see :meth:`ScoreFile.parts`; or files are of different test sets; or there is
-            no such baseline, or another number of its seeds.
+        GtransError: see :meth:`PlottedScores.parts`; or files are of different test sets; or
+            there is no such baseline, or another number of its seeds.
     """
     table, x_label = PARTS[part]
     scored = [(file, file.parts(table)) for file in files]
