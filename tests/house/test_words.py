@@ -53,7 +53,7 @@ TERMS = {
 # Terms of pages that comments and docstrings may have: a function reads a file.
 ONLY_IN_PAGES = {"attends to, sees", "(one clause at a time)", "nats per token",
                  "pretrained parameters; multiplier", "no significant difference; +x; -x",
-                 "is rejected with an error"}  # fmt: skip
+                 "is rejected with an error", "(leave it out)"}  # fmt: skip
 # Words of identifiers, and the names that have one rightly: of libraries, of options that users
 # type, of pretrained parameters, of lines in a plot. Formats have marks, Moses has symbols.
 WORDS = {"identity", "identities", "piece", "pieces", "mark", "marks", "symbol", "symbols",
