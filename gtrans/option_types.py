@@ -136,14 +136,17 @@ def option_again(options: type, name: str, default: Any) -> Any:
 def check_ranges(cfg: Any, options: type) -> None:
     """Raise GtransError for numbers out of the ranges that ``options`` declares."""
     for declared in fields(options):
+        least = declared.metadata.get("least")
+        below = declared.metadata.get("below", math.inf)
+        is_float = "float" in str(declared.type)
+        if least is None and not is_float:
+            continue
         value = getattr(cfg, declared.name, None)
         if value is None:
             continue
         flag = _flag(declared.name)
-        least = declared.metadata.get("least")
-        below = declared.metadata.get("below", math.inf)
         if least is None:
-            if "float" in str(declared.type) and not math.isfinite(value):
+            if not math.isfinite(value):
                 raise GtransError(f"`{flag}` must be a finite number, but is {value}.")
         elif not least <= value < below:
             most = "" if below == math.inf else f" and below {below:g}"

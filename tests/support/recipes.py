@@ -49,7 +49,7 @@ def commands(done: subprocess.CompletedProcess[str]) -> list[str]:
 
 def options_of(command: str) -> dict[str, str]:
     """The options of a command with their values; of a training also those of its configuration."""
-    words = shlex.split(command)
+    words = shlex.split(re.sub(r" >\S+$", "", command))
     if "train" in words and "--config" in words:
         config, own = take_config(words[words.index("train") + 1 :])
         assert config is not None
