@@ -1,23 +1,18 @@
-"""ContraPro: English to German pronouns (Mueller, Rios, Voita and Sennrich 2018).
+"""ContraPro: English to German pronouns (Müller, Rios, Voita and Sennrich, WMT 2018).
 
-"A Large-Scale Test Set for the Evaluation of Context-Aware Pronoun Translation in Neural
-Machine Translation", WMT 2018. Three forms are in use:
+Three forms are in use:
 
-* ``contrapro.json`` with the OpenSubtitles documents that ``setup_opensubs.sh`` of its
-  repository extracts (``--documents``): an array of objects with ``document id`` and ``segment
-  id``, counted from 1, ``src segment`` and ``ref segment``, ``src pronoun`` and ``ref pronoun``,
-  ``ante distance``, and ``errors``, each with its ``contrastive`` sentence. The documents have one
-  sentence per line, ``DOCUMENTS/YEAR/NAME.LANG``.
-* the files that its conversion script writes: ``NAME.text.en`` and ``NAME.text.de`` with a line
-  for each candidate, ``NAME.context.en`` and ``NAME.context.de`` with N lines of context for each.
-* text: ``en.txt`` and ``de.txt`` with lines ``context <SEP> sentence``, truecased, as ContraCAT
-  distributes it.
+* ``contrapro.json``, an array of objects with ``document id``, ``segment id`` (from 1), ``src
+  segment``, ``ref segment``, ``src pronoun``, ``ref pronoun``, ``ante distance``, and ``errors``,
+  each with its ``contrastive`` sentence. The context is in ``DOCUMENTS/YEAR/NAME.LANG``, one
+  sentence per line, from ``setup_opensubs.sh`` of its repository.
+* the files of its conversion script: ``NAME.text.LANG`` with a line for each candidate,
+  ``NAME.context.LANG`` with N lines of context for each.
+* ContraCAT's: ``en.txt`` and ``de.txt`` with lines ``context <SEP> sentence``, truecased.
 
-In the last two, the lines of an example follow each other, the right one first.
-``groups.tsv`` in the same folder may say where examples begin (columns ``first_line``,
-``variants``, ``reference_pronoun``, ``antecedent_distance``, which may be empty).
-
-Sets that follow these forms are read by the same functions in :mod:`gtrans.lab`.
+In the last two, the lines of an example follow each other, the right one first. ``groups.tsv``
+may say where examples begin: ``first_line``, ``variants``, ``reference_pronoun``,
+``antecedent_distance``, which may be empty.
 """
 
 from __future__ import annotations
@@ -62,10 +57,7 @@ GENDERS = {"er": "m", "sie": "f", "es": "n"}
 
 @dataclass(frozen=True)
 class _LineGroup:
-    """The lines of one example: ``start`` to ``stop``, which is excluded.
-
-    ``pronoun`` is empty and ``distance`` None where they are unknown.
-    """
+    """The lines of one example, ``stop`` excluded."""
 
     start: int
     stop: int
@@ -75,13 +67,7 @@ class _LineGroup:
 
 @dataclass(frozen=True)
 class _ExampleLines:
-    """The lines of all examples, each behind its context.
-
-    Attributes:
-        form: ``text`` or ``truecased``, see :class:`Item`.
-        sources, targets: the lines.
-        file: the file of the translations.
-    """
+    """The lines of all examples, each behind its context; ``file`` has the translations."""
 
     form: str
     sources: list[Sentences]
@@ -92,13 +78,8 @@ class _ExampleLines:
 def read_contrapro(path: str | os.PathLike[str], options: ReadOptions) -> list[Item]:
     """Read all examples of ``contrapro.json``, or of a text form: its folder or its source.
 
-    Phenomena are pairs of pronouns, ``it:er``. In the text forms the pronoun is the one in which
-    all candidates differ, and examples are told apart by it (:func:`_find_groups`) if there
-    is no ``groups.tsv``; the distance is then unknown.
-
-    Raises:
-        GtransError: a file is missing or has another form, or examples cannot be told apart;
-            the message names the line.
+    Phenomena are pairs of pronouns, ``it:er``. Without ``groups.tsv``, the pronoun in which
+    candidates differ tells examples apart, and the distance is unknown.
     """
     path = Path(path)
     if not path.exists():
@@ -176,12 +157,6 @@ def _truecased_lines(folder: Path) -> _ExampleLines:
 
 
 def _converted_lines(prefix: str, context: int) -> _ExampleLines:
-    """Read the files of the conversion script, whose names begin with ``prefix``.
-
-    Args:
-        prefix: their common path.
-        context: how many sentences of context are wanted, the last ones.
-    """
     sources, targets = two_sides(*(resolve(f"{prefix}.text", lang) for lang in ("en", "de")))
     lines = _ExampleLines("text", [], [], Path(f"{prefix}.text.de"))
     source_contexts: list[str] = []
@@ -200,12 +175,7 @@ def _converted_lines(prefix: str, context: int) -> _ExampleLines:
 
 
 def context_size(file: Path | str, context_lines: int, lines: int, context: int) -> int:
-    """Return the lines of context for each line of a set.
-
-    Raises:
-        GtransError: the ``context_lines`` of ``file`` are not as many for each line, or fewer than
-            ``context``.
-    """
+    """Return the lines of context per line of a set; GtransError if they are too few or unequal."""
     size, rest = divmod(context_lines, lines) if lines else (0, 1)
     if rest or size < context:
         raise GtransError(
@@ -216,7 +186,6 @@ def context_size(file: Path | str, context_lines: int, lines: int, context: int)
 
 
 def _read_groups(table: Path, lines: int) -> Iterator[_LineGroup]:
-    """Read the examples of a table."""
     stop = 0
     for number, row in enumerate(iterate_raw_lines(table), start=1):
         columns = row.split("\t")
@@ -239,12 +208,10 @@ def _read_groups(table: Path, lines: int) -> Iterator[_LineGroup]:
 
 
 def _find_groups(lines: _ExampleLines) -> Iterator[_LineGroup]:
-    """Find the examples without a table; each begins with its right translation.
+    """Find the examples without a table.
 
-    The lines of an example have equal sources and contexts, differ in nothing but pronouns, and are
-    all different. So the next example begins where one of these ends, also if it has the same
-    source and context: two pronouns of a sentence make two examples with the same right
-    translation.
+    The lines of an example have equal sources and contexts, differ in nothing but pronouns, and
+    are all different. Two pronouns of a sentence make two examples, which begin with the same line.
     """
     texts = [" ".join(sentences) for sentences in lines.targets]
     start = 0
@@ -278,9 +245,8 @@ class Entry:
     """One entry of a JSON array or object.
 
     Attributes:
-        place: file and name, with which error messages begin: ``set.json: item 3``.
-        name: its key, or its number in an array, counted from 1.
-        value: the decoded JSON.
+        place: beginning of error messages: ``set.json: item 3``.
+        name: key, or number from 1.
     """
 
     place: str
@@ -288,30 +254,22 @@ class Entry:
     value: Any
 
     def error(self, message: str) -> GtransError:
-        """Return the exception for an entry that does not have the form of its format."""
+        """Return the exception for a malformed entry."""
         return GtransError(f"{self.place}: {message}")
 
     def value_of(self, key: str) -> Any:
-        """Return the value of ``key``; None: the entry has none, or is not an object."""
+        """Return the value of ``key``, or None."""
         return self.value.get(key) if isinstance(self.value, dict) else None
 
     def text(self, key: str) -> str:
-        """Return the value of ``key``, which must be a non-empty string.
-
-        Raises:
-            GtransError: it is something else.
-        """
+        """Return the text of ``key``; GtransError if there is none."""
         value = self.value_of(key)
         if not isinstance(value, str) or not value.strip():
             raise self.error(f"{key!r} must be a text that is not empty, but is {_shown(value)}.")
         return value.strip()
 
     def number(self, key: str) -> int:
-        """Return the value of ``key``, which must be an integer.
-
-        Raises:
-            GtransError: it is something else.
-        """
+        """Return the integer of ``key``; GtransError if there is none."""
         value = self.value_of(key)
         if type(value) is not int:
             raise self.error(f"{key!r} must be a whole number, but is {_shown(value)}.")
@@ -324,11 +282,7 @@ def _shown(value: object) -> str:
 
 
 def read_entries(path: str | os.PathLike[str]) -> Iterator[Entry]:
-    """Yield the entries of the JSON array or object in a file, gzipped or not.
-
-    Raises:
-        GtransError: the file cannot be read, or is not JSON.
-    """
+    """Yield the entries of a JSON file, gzipped or not."""
     content = parse_json("\n".join(iterate_raw_lines(path)), str(path))
     if isinstance(content, list):
         content = {str(number): value for number, value in enumerate(content, start=1)}
@@ -341,17 +295,14 @@ def read_entries(path: str | os.PathLike[str]) -> Iterator[Entry]:
 def read_pronoun_json(
     path: str | os.PathLike[str], target: str, first_segment: int, options: ReadOptions
 ) -> list[Item]:
-    """Read all examples of a set whose source is English, in JSON.
+    """Read all examples of a JSON set with English sources.
 
     Args:
-        path: the JSON file.
-        target: the language of the translations, as the suffix of documents has it.
+        target: target language, the suffix of the documents.
         first_segment: ``segment id`` of the first sentence of a document.
-        options: the folder of the documents, and how many sentences of context.
 
     Raises:
-        GtransError: context is wanted without a folder of documents, a file cannot be read,
-            or an example has another form or is not in its document.
+        GtransError: an example is malformed or not in its document.
     """
     if options.context and options.documents is None:
         raise GtransError(
@@ -462,11 +413,7 @@ def has_genders(folder: Path) -> bool:
 def two_sides(
     *files: Path | str, read: Callable[[Path | str], Iterator[str]] = plain_lines
 ) -> list[list[str]]:
-    """Read the lines of files that must have equally many.
-
-    Raises:
-        GtransError: a file cannot be read, or their numbers of lines differ.
-    """
+    """Read the lines of parallel files; GtransError if their numbers differ."""
     sides = [list(read(file)) for file in files]
     for file, side in zip(files[1:], sides[1:], strict=True):
         if len(side) != len(sides[0]):
@@ -477,11 +424,7 @@ def two_sides(
 
 
 def separated(lines: Sequence[str], file: Path) -> list[Sentences]:
-    """Split lines ``context <SEP> sentence`` into sentences.
-
-    Raises:
-        GtransError: a line has no ``<SEP>``; the message names it.
-    """
+    """Split lines ``context <SEP> sentence`` into sentences."""
     documents = []
     for number, line in enumerate(lines, start=1):
         if _SEPARATOR not in line:
@@ -501,10 +444,10 @@ def lower_words(text: str) -> list[str]:
 
 
 def changed_words(right: str, wrong: Sequence[str]) -> list[str]:
-    """Return the words of ``right`` that differ in every text of ``wrong``, in their order.
+    """Return the words of ``right`` that differ in every text of ``wrong``.
 
-    Texts with as many words are compared word by word, as in sets whose wrong translations are
-    made by replacing words. Of others, the words count that ``right`` has more often.
+    Texts of equal length are compared word by word; otherwise a word counts that ``right`` has
+    more often.
     """
     words = lower_words(right)
     others = [lower_words(text) for text in wrong]
@@ -531,7 +474,7 @@ def pronoun_of(right: str, wrong: Sequence[str]) -> str:
 
 
 def _is_example(right: str, wrong: Sequence[str]) -> bool:
-    """Whether the wrong texts put both other pronouns in the place of the right one's pronoun."""
+    """Whether the wrong texts have both other pronouns."""
     pronoun = pronoun_of(right, wrong)
     words = lower_words(right)
     others = set()

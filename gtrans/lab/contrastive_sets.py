@@ -1,7 +1,6 @@
 """Readers of published contrastive sets, besides JSON lines and ContraPro.
 
-Each takes a path and :class:`ReadOptions`, and returns the items in their order. All raise
-GtransError if a file is missing or has another form; the message names the line or the entry.
+Each returns the items in their order; GtransError names the line or entry of another form.
 """
 
 from __future__ import annotations
@@ -74,16 +73,15 @@ _SIZE = 3
 
 
 def read_contracat(path: AnyPath, options: ReadOptions) -> list[Item]:
-    """Read the templates of ContraCAT: English to German pronouns (Stojanovski et al. 2020).
+    """Read the templates of ContraCAT, English to German (Stojanovski et al., COLING 2020).
 
-    "ContraCAT: Contrastive Coreference Analytical Templates for Machine Translation", COLING 2020;
-    their repository ``ContraCAT``, folder ``data/templates``. A template is a folder with
-    ``en.txt`` and ``de.txt``, lines ``context <SEP> sentence``, and ``genders.txt``. Three lines
-    make an example, with er, sie and es in this order; their line of ``genders.txt`` is the gender
-    of the right one, m, f or n. The templates in ``0_priors`` have no right one and are left out.
+    A template is a folder of their ``data/templates`` with ``en.txt`` and ``de.txt``, lines
+    ``context <SEP> sentence``, and ``genders.txt``. An example has three lines, with er, sie and
+    es; each names the gender of the right one, m, f or n. ``0_priors`` has no right ones and is
+    left out.
 
-    The phenomenon is the path of the template from its step on, ``1_entity_step`` or
-    ``2_coreference_step/pleonastic/rain``; examples are grouped by step and by gender.
+    The phenomenon is the path of the template from its step on, such as
+    ``2_coreference_step/pleonastic/rain``.
     """
     path = Path(path)
     folders = []
@@ -138,7 +136,6 @@ def _read_template(folder: Path, context: int) -> Iterator[Item]:
 
 
 def _template_name(folder: Path) -> str:
-    """Return the path of a template from its step on."""
     parts = folder.absolute().parts
     name = folder.name
     for number, part in enumerate(parts):
@@ -148,7 +145,7 @@ def _template_name(folder: Path) -> str:
 
 
 def _differing_pronouns(texts: Sequence[str]) -> list[str]:
-    """Return the pronoun of each text where they differ: er, sie, es, or '' if unknown."""
+    """Return the differing pronoun of each text, or '' for all if that is unclear."""
     words = [lower_words(text) for text in texts]
     differing = [column for column in zip(*words, strict=False) if len(set(column)) > 1]
     lengths = {len(sentence) for sentence in words}
@@ -165,17 +162,13 @@ _CUES = {"ellipsis_infl": "source", "ellipsis_vp": "source"}
 
 
 def read_consistency(path: AnyPath, options: ReadOptions) -> list[Item]:
-    """Read the English-Russian consistency sets of Voita, Sennrich and Titov (2019).
+    """Read the English-Russian consistency sets of Voita, Sennrich and Titov (ACL 2019).
 
-    "When a Good Translation is Wrong in Context", ACL 2019; their repository
-    ``good-translation-wrong-in-context``, folder ``consistency_testsets``: ``deixis_{dev,test}``,
-    ``lex_cohesion_{dev,test}``, ``ellipsis_infl`` and ``ellipsis_vp``, each a JSON array of
-    ``{"src": .., "dst": [..], "true_ind": n, "ctx_dist": n}`` with tokenised sentences joined
-    by ``_eos``. As in their evaluation, an item counts as right if candidate ``true_ind`` has
-    the best score of all, and repeated candidates are kept.
+    They are in ``consistency_testsets`` of ``good-translation-wrong-in-context``: JSON arrays of
+    ``{"src": .., "dst": [..], "true_ind": n, "ctx_dist": n}`` with tokenised sentences joined by
+    ``_eos``. As in their evaluation, repeated candidates are kept.
 
-    The phenomenon is the name of the file without suffixes, so that the two splits of a set are
-    told apart.
+    The phenomenon is the name of the file without suffixes, ``deixis_test``.
     """
     phenomenon = Path(path).name.split(".")[0]
     return _items(path, partial(_consistency_item, phenomenon))
@@ -218,20 +211,16 @@ _LEXICAL_CUES = {"repet": "target", "disambig": "source"}
 
 
 def read_discevalmt(path: AnyPath, options: ReadOptions) -> list[Item]:
-    """Read the discourse sets of Bawden, Sennrich, Birch and Haddow (2018), English to French.
+    """Read the English-French discourse sets of Bawden, Sennrich, Birch and Haddow (NAACL 2018).
 
-    "Evaluating Discourse Phenomena in Neural Machine Translation", NAACL 2018; their
-    repository ``discourse-mt-test-sets``: ``anaphora.json`` and ``lexical-choice.json``, objects
-    whose keys number the blocks. A block of the first is ``{"src": [previous, current],
-    "trg": [{"correct" or "semi-correct": [..], "incorrect": [..]}, ..]}``, of the second
-    ``{"type": "repet" or "disambig", "examples": [{"src": [..], "trg": {"correct": [..],
-    "incorrect": [..]}}, ..]}``.
+    ``anaphora.json`` and ``lexical-choice.json`` of ``discourse-mt-test-sets`` are objects of
+    numbered blocks: ``{"src": [previous, current], "trg": [{"correct" or "semi-correct": [..],
+    "incorrect": [..]}, ..]}``, and ``{"type": "repet" or "disambig", "examples": [{"src": [..],
+    "trg": {"correct": [..], "incorrect": [..]}}, ..]}``. A semi-correct translation agrees with a
+    wrong antecedent.
 
-    Phenomena are ``anaphora``, ``anaphora, semi-correct`` (the right translation agrees with a
-    wrong antecedent), and ``lexical choice`` with its type; both sets also have a total. Pairs of
-    anaphora are grouped by the form of the French pronoun, as in the authors' table: the ``type``
-    of the pair, or where there is none, the first pronoun's that differs from the wrong
-    translation.
+    Anaphora are grouped by the form of the French pronoun: the ``type`` of the pair, or the form
+    of the first pronoun that differs.
     """
     return _items(path, _block_items)
 
@@ -268,7 +257,7 @@ def _block_items(entry: Entry) -> Iterator[Item]:
 
 
 def _pronoun_form(kind: str, right: Sentences, wrong: Sentences) -> str:
-    """Return gender and number of the pronoun: m.sg., f.sg., m.pl., f.pl., or other."""
+    """Return gender and number of the pronoun, such as m.sg., or other."""
     if kind.strip():
         return f"{kind.strip().rstrip('.')}."
     for word in changed_words(" ".join(right), [" ".join(wrong)]):
@@ -284,18 +273,14 @@ _PRONOUNS = {"il": "it", "elle": "it", "ils": "they", "elles": "they"}
 
 
 def read_large_pronoun(path: AnyPath, options: ReadOptions) -> list[Item]:
-    """Read the large English-French pronoun sets (Lopes, Farajian, Bawden, Zhang and Martins 2020).
+    """Read the English-French pronoun sets of Lopes et al. (EAMT 2020).
 
-    "Document-level Neural MT: A Systematic Comparison", EAMT 2020; their repository
-    ``Large-contrastive-pronoun-testset-EN-FR``. Two forms are published:
+    ``Large-contrastive-pronoun-testset-EN-FR`` has two forms:
 
-    * the JSON file with its documents (``--documents``), as of ContraPro; segments count from 0.
-    * the extracted text, a folder or ``NAME.current.src``: ``NAME.current.src`` and ``.trg``, in
-      which every right line is followed by a wrong one, and ``NAME.cN.context.src`` and ``.trg``
-      with N lines of context for each line.
-
-    Phenomena are pairs of pronouns, ``they:elles``. In the text form they are taken from the
-    first pronoun that differs, and the distance is unknown.
+    * JSON with documents (``--documents``), as ContraPro; segments count from 0.
+    * text: ``NAME.current.{src,trg}``, in which a wrong line follows every right one, and
+      ``NAME.cN.context.{src,trg}`` with N lines of context for each line. The path is the folder
+      or ``NAME.current.src``. The first pronoun that differs gives the phenomenon, ``they:elles``.
     """
     path = Path(path)
     if path.is_dir():
@@ -374,13 +359,11 @@ _PHENOMENA = {"pron": "pronoun", "conj": "connective", "ellip": "ellipsis"}
 
 
 def read_discourse_zhen(path: AnyPath, options: ReadOptions) -> list[Item]:
-    """Read the Chinese-English discourse test suite of Cai and Xiong (2020).
+    """Read the Chinese-English discourse test suite of Cai and Xiong (WDLF 2020).
 
-    "A Test Suite for Evaluating Discourse Phenomena in Document-level Neural Machine Translation",
-    WDLF 2020; repository ``Discourse-Phenomena-in-Document-level-Neural-Machine-Translation``:
-    ``pron``, ``conj`` and ``ellip`` with ``.zh`` and ``.en``, a line for each item, sentences
-    joined by ``_eos``. It has no wrong translations, so no accuracy can be measured. Where one side
-    lacks ``_eos``, as in line 52 of ``pron.zh``, the item is one sentence.
+    ``pron``, ``conj`` and ``ellip`` with ``.zh`` and ``.en`` have a line for each item, sentences
+    joined by ``_eos``. There are no wrong translations, so no accuracy. Where one side lacks
+    ``_eos``, as in line 52 of ``pron.zh``, the item is one sentence.
 
     The path is one file, ``pron.zh``, or the folder of the three.
     """

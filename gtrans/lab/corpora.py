@@ -1,14 +1,4 @@
-"""The corpora of the papers: their records, and their text in the form of this project.
-
-``exp_gtransformer/corpora.yaml`` has the corpora. A corpus can come in several forms: its
-publisher's, or as others have split it. A form says where its archives are and which files make up
-each split.
-
-Files are found in a folder, gzipped or not; archives are unpacked before.
-
-A pair that cleaning drops leaves the boundaries between documents where they are; a document that
-loses all its pairs disappears.
-"""
+"""The corpora of the papers, from ``exp_gtransformer/corpora.yaml``, and their text in a folder."""
 
 from __future__ import annotations
 
@@ -37,11 +27,10 @@ class Cleaning:
     """Which pairs of sentences are kept.
 
     Attributes:
-        empty: a pair with an empty side is dropped, or ends the command: one of :data:`EMPTY`.
-        max_words: longest sentence of either side; 0: no limit.
-        max_ratio: the longer side has at most this many times the words of the shorter one; 0: no
-            limit.
-        unit: ``words``, separated by white space, or ``moses``, tokens of the Moses tokeniser.
+        empty: how to treat a pair with an empty side: one of :data:`EMPTY`.
+        max_words: of either side; 0: no limit.
+        max_ratio: words of the longer side per word of the shorter one; 0: no limit.
+        unit: ``words``, separated by white space, or ``moses`` tokens.
     """
 
     empty: str = "refuse"
@@ -51,10 +40,7 @@ class Cleaning:
 
 
 def word_counter(unit: str) -> Callable[[str, str], int]:
-    """Return a function that counts the words of a sentence in a language.
-
-    ``unit``: see :class:`Cleaning`.
-    """
+    """Return a function that counts the words of a sentence in a language."""
     return _count_words if unit == "words" else _count_moses_tokens
 
 
@@ -85,11 +71,9 @@ class Home:
     """A public address.
 
     Attributes:
-        url: the address.
         file: name of the downloaded file.
-        md5: published checksum; empty: there is none.
-        by_hand: it is a page, or asks something, so a program cannot fetch it.
-        year: of a test set of WMT, the only one that it has.
+        by_hand: a program cannot fetch it.
+        year: of the WMT test set that it has.
     """
 
     url: str
@@ -104,13 +88,10 @@ class Form:
     """One way in which a corpus is distributed.
 
     Attributes:
-        name: its name in the record.
-        title: a description.
-        homes: the addresses of its archives.
-        splits: the parts of each split, which are joined; documents end where parts end.
+        homes: addresses of its archives.
+        splits: parts that are joined to each split; documents end where parts end.
         copies: folders, and names of files that are copied to them.
-        note: notes for the user.
-        first_year, last_year: of the test sets of WMT that are distributed so.
+        first_year, last_year: of the WMT test sets in this form.
     """
 
     name: str
@@ -125,22 +106,17 @@ class Form:
 
 @dataclass(frozen=True)
 class PaperCorpus:
-    """A corpus.
+    """A corpus of a paper.
 
     Attributes:
-        name: its name in the run scripts.
-        also: its other names, such as that in the catalogue of experiments.
-        title: a description.
-        papers: numbers of the papers that use it.
-        source, target: its languages; empty: the user says.
-        others: languages that each are a pair with ``target``; empty: it is one pair.
-        licence: in a few words.
+        also: other names, such as in the catalogue of experiments.
+        source, target: languages; empty: the user says.
+        others: languages that each are a pair with ``target``; empty: one pair.
         size: of the training text, in a few words.
-        says: sizes of splits as papers give them in their text.
-        cleaning: as in the papers.
+        says: sizes of splits in the text of papers.
         hold_out: N: every Nth training pair is in ``valid``; 0: none.
-        forms: its forms; the first whose files exist is read.
-        year: year of a test set of WMT.
+        forms: the first whose files exist is read.
+        year: of a WMT test set.
     """
 
     name: str
@@ -159,7 +135,7 @@ class PaperCorpus:
     year: str = ""
 
     def pairs(self) -> list[tuple[str, str]]:
-        """Its language pairs, source and target."""
+        """Return its pairs of source and target language."""
         if not self.others:
             return [(self.source, self.target)]
         return [(other, self.target) for other in self.others]
@@ -174,11 +150,7 @@ def read_corpora() -> Sequence[PaperCorpus]:
 
 
 def corpus_named(name: str) -> PaperCorpus:
-    """Return the corpus of a name, as in the run scripts or of the experiments.
-
-    Raises:
-        GtransError: there is none.
-    """
+    """Return the corpus with a name of the run scripts or the experiments."""
     newstest = _NEWSTEST.fullmatch(name)
     for corpus in read_corpora():
         if corpus.name == "newstest":
@@ -194,7 +166,6 @@ def corpus_named(name: str) -> PaperCorpus:
 
 
 def _forms_of_year(corpus: PaperCorpus, year: str) -> tuple[Form, ...]:
-    """Return the forms of a year's test set of WMT, with the addresses of that year."""
     forms = []
     for form in corpus.forms:
         if form.first_year <= year <= form.last_year:
@@ -208,14 +179,14 @@ def _forms_of_year(corpus: PaperCorpus, year: str) -> tuple[Form, ...]:
 
 
 def yaml_lines(value: Any) -> list[str]:
-    """Return a value as lines of YAML for people, without aliases."""
+    """Return a value as lines of YAML without aliases."""
     copied = json.loads(json.dumps(value))
     text: str = yaml.safe_dump(copied, sort_keys=False, allow_unicode=True, width=96)
     return text.splitlines()
 
 
 def name_of(name: str) -> str:
-    """Return the name of a corpus in `gtrans get-corpus`; experiments may use another name."""
+    """Return the name in `gtrans get-corpus` of a corpus of the experiments."""
     for corpus in read_corpora():
         if name in corpus.also:
             return corpus.name
@@ -245,14 +216,13 @@ def _form(entry: dict[str, Any]) -> Form:
 
 @dataclass(frozen=True)
 class ParallelText:
-    """Text of a pair of languages, or of several pairs with one language in common.
+    """Text of a language pair, or of several pairs with one language in common.
 
     Attributes:
-        name: name of the corpus.
         folder: has {train,valid,test}.LANG, or {train,..}.PAIR.LANG.
         valid: name of the validation text.
-        source, target: the languages; of several pairs the common one is ``target``.
-        pairs: of several, such as de-en; empty: one.
+        target: the common language of several pairs.
+        pairs: such as de-en; empty: one pair.
     """
 
     name: str
@@ -264,11 +234,11 @@ class ParallelText:
 
     @property
     def prefixes(self) -> list[str]:
-        """The paths of training, validation and test text without their language."""
+        """Paths of training, validation and test text without language."""
         return [str(self.folder / part) for part in ("train", self.valid, "test")]
 
     def file(self, part: int, lang: str, pair: str = "") -> str:
-        """Return a file, gzipped if it is; part 0: training, 1: validation, 2: test."""
+        """Return a file; part 0: training, 1: validation, 2: test."""
         prefix = self.prefixes[part]
         path = f"{prefix}.{pair}.{lang}" if pair else f"{prefix}.{lang}"
         return f"{path}.gz" if Path(f"{path}.gz").is_file() else path
@@ -288,7 +258,7 @@ class ParallelText:
 
     @property
     def directions(self) -> list[str]:
-        """From and to the common language, for models that translate all of them."""
+        """From and to the common language."""
         pairs = [pair.split("-") for pair in self.pairs] or [[self.target, self.source]]
         directions = []
         for low, high in pairs:
@@ -297,13 +267,7 @@ class ParallelText:
 
 
 def find_text(folder: Path, source: str, target: str) -> ParallelText:
-    """Find the text in a folder, in the languages of its files.
-
-    ``source`` is the source language if it is one of them.
-
-    Raises:
-        GtransError: it is not there, or its languages are not clear.
-    """
+    """Find the text in a folder, in the languages of its files, from ``source`` if it is one."""
     if not folder.is_dir():
         raise GtransError(
             f"{folder}: there is no such folder (`--data`, `--corpus`); `gtrans get-corpus` "
@@ -346,16 +310,10 @@ def find_text(folder: Path, source: str, target: str) -> ParallelText:
 
 
 class Finder:
-    """Looks for files in a folder.
+    """Finds files in a folder, gzipped or not.
 
-    A pattern is the end of a path, such as ``IWSLT2017/train.en``; one that begins with ``./`` is a
-    file of the folder itself; one that ends in ``/`` is a folder. Files may be gzipped.
-
-    Args:
-        folder: where to look.
-
-    Raises:
-        GtransError: there is no such folder.
+    A pattern is the end of a path, such as ``IWSLT2017/train.en``. One that begins with ``./`` is a
+    file of the folder itself; one that ends in ``/`` is a folder.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -368,14 +326,7 @@ class Finder:
         self._files = sorted(path for path in folder.rglob("*") if path.is_file())
 
     def find(self, groups: Iterable[Sequence[str]]) -> dict[Sequence[str], Path]:
-        """Return the files or folders for groups of patterns, without missing ones.
-
-        Args:
-            groups: the alternative patterns for each file, the best first.
-
-        Raises:
-            GtransError: two different files fit a pattern.
-        """
+        """Return the existing file or folder for each group of alternatives, the best first."""
         paths: dict[Sequence[str], Path] = {}
         for group in groups:
             for pattern in group:

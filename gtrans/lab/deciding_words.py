@@ -127,14 +127,9 @@ def run(args: argparse.Namespace) -> None:
 
 @dataclass(frozen=True)
 class WordChange:
-    """A word of the context, and its replacement.
+    """A word of the context, numbers from 1, and its replacement.
 
-    Attributes:
-        side, sentence, word: its place, numbers from 1.
-        text: the word.
-        bound: bound on its first-order effect; None if the model does not embed it with the
-            sentence.
-        replaced_by: another word of the text.
+    ``bound``: on its first-order effect; None if the model embeds it apart from the sentence.
     """
 
     side: str
@@ -145,7 +140,7 @@ class WordChange:
     replaced_by: str
 
     def __str__(self) -> str:
-        """As it is printed: ``source 1:3 whistled > nervous``."""
+        """``source 1:3 whistled > nervous``."""
         return f"{self.side} {self.sentence}:{self.word} {self.text} > {self.replaced_by}"
 
 
@@ -154,10 +149,9 @@ class Decision:
     """The word of the context that decided a word of the translation.
 
     Attributes:
-        change: this word with its replacement; None if no context could be replaced.
-        loss: log-probability that the word loses if it is replaced, in nats.
-        flips: whether the decision falls: the word's token was the most probable one at the
-            decisive place, and is no longer.
+        change: None if nothing could be replaced.
+        loss: log-probability that the replacement costs, in nats.
+        flips: whether the replacement makes another token the most probable one.
     """
 
     change: WordChange | None
@@ -166,10 +160,7 @@ class Decision:
 
     @property
     def strength(self) -> tuple[bool, float]:
-        """Sort key: decisions that fall are stronger, then larger losses.
-
-        Slight losses count as equal, so that the first one wins, which has the largest gradient.
-        """
+        """Sort key: decisions that flip, then larger losses; below :data:`SLIGHT` all are equal."""
         return self.flips, self.loss if self.loss >= SLIGHT else 0.0
 
 
@@ -179,10 +170,9 @@ class DecidingWord:
 
     Attributes:
         document, sentence, word: numbers from 1, each within the one before.
-        text: as the user wrote it; :data:`END` for the end token of the sentence.
-        tokens: its number of subwords.
-        with_context, without_context: its log-probability, in nats.
-        decision: the word that decided it; None if it gains less than the threshold.
+        text: as the user wrote it, or :data:`END`.
+        tokens: number of subwords.
+        with_context, without_context: log-probability, in nats.
     """
 
     document: int
@@ -196,11 +186,11 @@ class DecidingWord:
 
     @property
     def cxmi(self) -> float:
-        """The gain in log-probability through context."""
+        """The gain in log-probability through context, in nats."""
         return self.with_context - self.without_context
 
     def entry(self) -> dict[str, Any]:
-        """Its values for a file; None stands for a missing decision."""
+        """Return its JSON object."""
         values = asdict(self)
         decision = values.pop("decision") or dict.fromkeys(("loss", "flips", "change"))
         decision["decided_by"] = decision.pop("change")
@@ -210,15 +200,7 @@ class DecidingWord:
 def measure_words(
     models: Sequence[Any], task: Any, text: ScoredCorpus, threshold: float, max_tokens: int
 ) -> list[DecidingWord]:
-    """Return every word of the references; words that gain have their deciding words.
-
-    Args:
-        models: one model, or an ensemble.
-        task: their task.
-        text: source and references.
-        threshold: least gain of a word whose deciders are searched, in nats.
-        max_tokens: largest batch in tokens.
-    """
+    """Return every word of the references, with decisions from ``threshold`` nats on."""
     from gtrans.translating.force_decode import token_scores, token_scores_without_context
 
     full = token_scores(models, task, text, max_tokens, rivals=True)
@@ -237,10 +219,6 @@ def measure_words(
 
 
 def _measured_words(text: ScoredCorpus, full: Scores, bare: Scores) -> Iterator[DecidingWord]:
-    """Yield the words of all sentences with their end tokens.
-
-    ``full`` has the scores with context, ``bare`` without.
-    """
     for document, sentences in enumerate(words_of_side(text.target)):
         for sentence, words in enumerate(sentences):
             with_context = full[document][sentence][:, 0]
@@ -262,15 +240,13 @@ def _measured_words(text: ScoredCorpus, full: Scores, bare: Scores) -> Iterator[
 
 @dataclass(frozen=True)
 class SearchedWord:
-    """A word of the translation whose deciders are searched.
+    """A word of the translation whose decision is searched, numbers from 0.
 
     Attributes:
-        document, sentence: numbers from 0.
-        subwords: numbers of its subwords in the sentence.
-        decisive: number of the token of the sentence that gained most.
-        rival: id of the token that is most probable there without context, besides its own.
-        value: its log-probability with its context.
-        is_best: whether its token is the most probable one at the decisive place.
+        decisive: the token of the sentence that gained most.
+        rival: id of the most probable other token there without context.
+        value: log-probability with context.
+        is_best: whether its token is the most probable one there with context.
     """
 
     document: int
@@ -305,20 +281,18 @@ def _searched_word(
 
 
 class _ScoredPlace(NamedTuple):
-    """The row in which a sentence is scored."""
-
     reading: ScoredSpan
     row: ScoredRow
     span: UnitSpan
 
     def row_sentences(self, side: str) -> list[int]:
-        """Return the sentences of one side of the row, as numbers of the document."""
+        """Return the row's sentences on one side, as numbers of the document."""
         sentences = self.span.source if side == "source" else self.span.target
         return [sentence + self.reading.begin for sentence in sentences]
 
 
 class _ContextWord(NamedTuple):
-    """A word of the context, numbers from 0, and the bound on its influence."""
+    """A word of the context, numbers from 0."""
 
     side: str
     sentence: int
@@ -328,8 +302,6 @@ class _ContextWord(NamedTuple):
 
 
 class _Trial(NamedTuple):
-    """A change of the context of the searched word ``number``."""
-
     number: int
     change: WordChange
 
@@ -339,8 +311,6 @@ _Bounds = dict[tuple[str, int, int], float]
 
 
 class _DeciderSearch:
-    """Finds the words that decided others."""
-
     def __init__(
         self, models: Sequence[Any], task: Any, text: ScoredCorpus, max_tokens: int
     ) -> None:
@@ -362,7 +332,7 @@ class _DeciderSearch:
                     self._places[place] = _ScoredPlace(reading, row, span)
 
     def decisions(self, searched: Sequence[SearchedWord]) -> list[Decision]:
-        """Replace words of the context of each word until its decision falls.
+        """Replace words of the context of each word until its decision flips.
 
         First the suspect with the highest bound, then other suspects and other replacements.
         """
@@ -384,7 +354,7 @@ class _DeciderSearch:
         return [max(decisions, key=attrgetter("strength"), default=none) for decisions in tried]
 
     def _try(self, searched: Sequence[SearchedWord], trials: Sequence[_Trial]) -> list[Decision]:
-        """Measure the loss of each word when the model reads its document with another word."""
+        """Measure what each replacement costs its searched word."""
         from gtrans.translating.force_decode import score_tokens
 
         documents, plain, first = [], [], []
@@ -427,10 +397,7 @@ class _DeciderSearch:
         return decisions
 
     def _suspects(self, searched: SearchedWord) -> list[list[WordChange]]:
-        """Return the context words with the highest bounds, each with its replacements.
-
-        If the model does not embed the context with the sentence, all words are suspects.
-        """
+        """Return the context words with the highest bounds, or all, each with replacements."""
         bounds = self._bounds(searched)
         candidates = self._context_words(searched, bounds)
         candidates.sort(key=lambda candidate: -(candidate.bound or 0.0))
@@ -476,11 +443,10 @@ class _DeciderSearch:
         return " ".join([*subwords[searched.subwords.start : searched.decisive], rival])
 
     def _bounds(self, searched: SearchedWord) -> _Bounds | None:
-        """Bound the influence of each word of the row.
+        """Bound the influence of each word of the row by ``|g| |e - m|``.
 
-        ``|g| |e - m|``: g is the gradient of the difference of the log-probabilities of the word
-        and its rival at the embedded word e, m the mean of all embedded words. None: the model does
-        not embed context and sentence together.
+        g is the gradient of the log-probability of the word minus its rival's at the embedded
+        word e, m the mean of all embedded words. None: the model embeds context and sentence apart.
         """
         import torch
 
@@ -532,13 +498,9 @@ class _DeciderSearch:
         gradients: Tensor,
         distances: Tensor,
     ) -> Iterator[tuple[tuple[str, int, int], float]]:
-        """Yield the bound of each word of some sentences.
+        """Yield the bound of each word.
 
-        Args:
-            side: one of :data:`SIDES`.
-            document, sentences: numbers from 0.
-            gradients: gradient at each subword of the sentences, ``(subwords, dim)``.
-            distances: embedded subwords minus their mean, ``(subwords, dim)``.
+        ``gradients`` and ``distances`` (embedded subwords minus their mean): ``(subwords, dim)``.
         """
         corpus_side = self._text.sides[side]
         offset = 0
@@ -556,11 +518,7 @@ class _DeciderSearch:
 def _gain_over_rival(searched: SearchedWord, scores: Tensor, tokens: Tensor, at: Tensor) -> Tensor:
     """Return the log-probability of a word minus its rival's.
 
-    Args:
-        searched: the word.
-        scores: log-probabilities of all target tokens, ``(tokens, entries)``.
-        tokens: the target tokens, ``(tokens,)``.
-        at: places of the tokens of the word's sentence, ``(length,)``.
+    ``scores``: ``(tokens, entries)``; ``at``: places of its sentence's tokens.
     """
     inside = at[searched.subwords.start : searched.subwords.stop]
     own = scores[inside, tokens[inside]].sum()
@@ -575,11 +533,7 @@ Neighbour = tuple[bool, str]
 class Substitutes:
     """Finds words of a text that stand next to the same words.
 
-    The likeness of two words is the cosine of their vectors, which have the logarithm of each
-    neighbour's count, weighted by the rarity of the neighbour.
-
-    Args:
-        side: the side of the text.
+    Two words are compared by the cosine of their neighbours' log-counts, weighted by rarity.
     """
 
     def __init__(self, side: CorpusSide) -> None:
@@ -620,10 +574,10 @@ class Substitutes:
                 self._words_next_to[neighbour].append((word, value))
 
     def replacements(self, word: str, rival: str = "") -> list[str]:
-        """Return replacements of a word, at most :data:`REPLACEMENTS`, the best first.
+        """Return at most :data:`REPLACEMENTS` other words, the best first.
 
-        First the word of the text that begins with the subwords ``rival``, then the most similar
-        ones. Case variants of the word itself are left out; a punctuation mark has no replacement.
+        First the word that begins with the subwords ``rival``, then the most similar ones. Case
+        variants are left out; a punctuation mark has no replacement.
         """
         if not _is_word(word):
             return []

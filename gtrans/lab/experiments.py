@@ -1,7 +1,6 @@
 """The catalogue of the papers' tables and figures, and the runs and files that each needs.
 
-``exp_gtransformer/experiments`` has a file for each paper, and files with the models, scales and
-columns that they name. The Snakefile asks an :class:`ExperimentPlan`.
+It is read from ``exp_gtransformer/experiments``.
 """
 
 from __future__ import annotations
@@ -34,20 +33,18 @@ _FOLDER = "exp_gtransformer/experiments"
 
 @dataclass(frozen=True)
 class TableRow:
-    """How a row of a table, or a point of a figure, is made here.
+    """How a row of a table, or a point of a figure, is made.
 
     Attributes:
-        label: its name in the paper.
-        model: a model of ``models.yaml``; empty: it cannot be made, or has an ``ensemble``.
-        train: flags of ``gtrans train`` beside the model's own.
-        at: other such flags at a scale; None: the row is left out there.
-        translate: flags of ``gtrans translate`` beside the model's own.
+        model: in ``models.yaml``; empty: none, or an ``ensemble``.
+        train, translate: flags beside the model's own.
+        at: ``train`` flags at a scale; None: no row there.
         control: the test sentences ``alone``, or ``shuffled`` over all documents.
         ensemble: labels of the rows whose models translate together.
         against: label of its baseline.
-        seeds: its seeds at a scale; else all.
-        corpora: the only corpora on which it is made; empty: all.
-        x: its values on the horizontal axes of a figure, by their titles.
+        seeds: at a scale; else all.
+        corpora: empty: all.
+        x: values on the axes of a figure, by title.
         series: its curve.
         note: the missing part, or why it cannot be made.
     """
@@ -72,22 +69,17 @@ class Table:
     """A table or figure.
 
     Attributes:
-        name: its name, such as ``gtransformer-T2``.
+        name: such as ``gtransformer-T2``.
         paper: name, title, authors, year and venue.
-        title, section: from the paper.
         shows: its message.
-        corpora: names of the paper's corpora.
-        scales: how it is shown at each scale; an empty text: not at all.
-        rows: its rows by label; none for counts of a corpus.
-        columns: its columns here, by the titles of ``columns.yaml``.
-        at: at a scale, other corpora than the paper's.
+        scales: how it is shown at each scale; empty: not at all.
+        rows: by label; none for counts of a corpus.
+        columns: titles of ``columns.yaml``.
+        at: at a scale, other ``corpora``.
         printed: the paper's ``columns``, ``rows`` by label, ``quoted`` labels, and a ``note``.
-        figure: the axes of a figure: ``x``, titles, and ``y``, columns.
-        commands: further commands by name: ``run``, and if needed their ``rows`` and ``scales``,
-            and whether for the ``first_seed`` only.
-        contradictions: contradictions within the paper.
+        figure: axes: ``x``, titles, and ``y``, columns.
+        commands: by name: ``run``, and if needed ``rows``, ``scales`` and ``first_seed`` (only).
         not_free: which of its needs are not free.
-        note: a note for the reader.
     """
 
     name: str
@@ -108,7 +100,7 @@ class Table:
     note: str = ""
 
     def with_rows(self, labels: Iterable[str]) -> Table:
-        """Return the table with these rows, their baselines and the members of ensembles."""
+        """Keep some rows, their baselines and members of ensembles."""
         kept = set(labels) & self.rows.keys()
         for _ in self.rows:  # a baseline may have a baseline
             for label in list(kept):
@@ -128,7 +120,7 @@ def read_definitions(name: str) -> Any:
 
 @cache
 def read_catalogue() -> Mapping[str, Table]:
-    """Read all tables and figures by name, in the order of the papers."""
+    """Read all tables and figures, in the order of the papers."""
     tables = {}
     for paper in PAPERS:
         content = read_definitions(paper)
@@ -143,11 +135,7 @@ def read_catalogue() -> Mapping[str, Table]:
 
 
 def find_tables(names: Sequence[str]) -> dict[str, Table]:
-    """Return the tables with these names; a paper's name stands for all its tables.
-
-    Raises:
-        GtransError: there is no table of a name.
-    """
+    """Return tables by name; a paper's name stands for all its tables."""
     tables = read_catalogue()
     choices = {name: [name] for name in tables}
     for paper in PAPERS:
@@ -171,9 +159,6 @@ def read_settings(scale: str, changes: Iterable[str]) -> dict[str, str]:
     """Return the settings of a scale with changes ``NAME=N``.
 
     ``updates=N`` changes all settings whose names end in it.
-
-    Raises:
-        GtransError: there is no such setting, or its value is no whole number.
     """
     settings: dict[str, str] = {}
     for key, value in read_definitions("scales")[scale]["settings"].items():
@@ -197,7 +182,7 @@ def read_settings(scale: str, changes: Iterable[str]) -> dict[str, str]:
 
 
 def flag_words(flags: Any) -> list[str]:
-    """Split flags, a text or lists of lists of texts, into single words."""
+    """Split flags, a text or lists of lists of texts."""
     if isinstance(flags, str):
         return split(flags)
     words: list[str] = []
@@ -213,10 +198,7 @@ def flag_words(flags: Any) -> list[str]:
 class PlannedRun:
     """A row on a corpus with a seed; a corpus itself has the seed 0.
 
-    Attributes:
-        model: the name of its model; of an ensemble, the first one's.
-        name: the name of its translation.
-        against: the run of its baseline, with the same corpus and seed.
+    ``model`` is an ensemble's first, ``name`` the translation's.
     """
 
     row: TableRow
@@ -245,12 +227,8 @@ class PlannedRow:
 class ExperimentPlan:
     """The rows, runs and files that the Snakefile makes.
 
-    Args:
-        request: ``scale``, ``set``, ``amp``, ``data``, ``corpora``, ``tables``, ``rows`` and
-            ``seeds``, as a user gives them.
-
-    Raises:
-        GtransError: nothing of it can be made, or a corpus is missing.
+    ``request`` has ``scale``, ``set``, ``amp``, ``data``, ``corpora``, ``tables``, ``rows`` and
+    ``seeds``, as a user gives them.
     """
 
     def __init__(self, request: Mapping[str, Any]) -> None:
@@ -313,18 +291,14 @@ class ExperimentPlan:
                 self.tables[name] = shorter
 
     def with_all_seeds(self) -> ExperimentPlan:
-        """Return the plan of all rows, with all seeds in the current folder."""
+        """Plan all rows, with all seeds in the current folder."""
         seeds = set(self.seeds)
         for folder in Path("runs").glob("*/seed-*"):
             seeds.add(int(folder.name.removeprefix("seed-")))
         return ExperimentPlan({**self._request, "rows": [], "seeds": sorted(seeds)})
 
     def corpora(self, table: Table) -> Sequence[str]:
-        """Return the names of the corpora of a table at this scale.
-
-        Raises:
-            GtransError: the user has to name one.
-        """
+        """Return a table's corpora; GtransError if the user must name one."""
         corpora = self.chosen_corpora or table.at.get(self.scale)
         if corpora:
             return corpora
@@ -337,11 +311,7 @@ class ExperimentPlan:
 
     @cache  # noqa: B019 # a process has one plan
     def corpus(self, name: str) -> ParallelText:
-        """Return the text of a corpus that is made or given.
-
-        Raises:
-            GtransError: it is missing, or its languages are not clear.
-        """
+        """Return the text of a corpus; GtransError if it is missing."""
         made = ParallelText(name, Path("corpora", name), "valid", *self.sizes["pair"])
         if name in self.sizes.get("synthetic", {}):
             return made
@@ -358,7 +328,7 @@ class ExperimentPlan:
     # -- models
 
     def _add_model(self, name: str, train: str = "") -> str:
-        """Add a model with the flags of a row, and the model it starts from; return its name."""
+        """Add a model and the one it starts from; return its name."""
         name = self.sizes.get("models", {}).get(name, name)
         entry = read_definitions("models")[name]
         full_name = slug(name, train)
@@ -375,11 +345,11 @@ class ExperimentPlan:
         return f"{folder}/{model}/{file}"
 
     def checkpoint(self, model: str, folder: str) -> str:
-        """Return the file of a trained model."""
+        """Return the checkpoint that translates."""
         return self.finished(model, folder, "checkpoint_best.pt")
 
     def preparation(self, model: str) -> str:
-        """Return how the corpus of a model is prepared."""
+        """Return how a model's corpus is prepared."""
         name: str = self.models[model].get("data", "plain")
         return name if name in self.sizes["prepare"] else "plain"
 
@@ -424,7 +394,7 @@ class ExperimentPlan:
         return PlannedRow(row, corpus, runs)
 
     def _why_not(self, row: TableRow, corpus: str, seeds: Sequence[int]) -> str | None:
-        """Say why a row is not made on a corpus; None: it is made."""
+        """Say why a row is not made; None: it is made."""
         note = f" ({row.note})" if row.note else ""
         if not row.model and not row.ensemble:
             return row.note
@@ -437,13 +407,13 @@ class ExperimentPlan:
         return None
 
     def translation(self, run: PlannedRun) -> str:
-        """Return the file with the translated test documents."""
+        """Return the file of translated test documents."""
         return f"{run.folder}/test.{run.name}.{self.corpus(run.corpus).target}"
 
     # -- measures
 
     def files(self, measure: str, run: PlannedRun) -> list[str]:
-        """Return the files of a measure of a run, and of its comparison with its baseline."""
+        """Return the files of a measure of a run and its comparison with its baseline."""
         measured_corpora = read_definitions("columns")["corpora"].get(measure)
         if measured_corpora is not None and run.corpus not in measured_corpora:
             return []
@@ -479,7 +449,7 @@ class ExperimentPlan:
         return [f"{folder}/{run.model}/{pair}.json" for pair in pairs]
 
     def analyses(self, table: Table) -> dict[str, tuple[str, list[PlannedRun]]]:
-        """Return the further commands of a table at this scale and their runs, by name."""
+        """Return the ``commands`` of a table and their runs, by name."""
         analyses = {}
         corpora = self.corpora(table)
         for corpus, (key, command) in product(corpora, table.commands.items()):
@@ -496,7 +466,7 @@ class ExperimentPlan:
         return analyses
 
     def inputs(self, table: Table) -> list[str]:
-        """Return all files from which the results of a table are written."""
+        """Return all files from which a table is written."""
         columns = read_definitions("columns")["columns"]
         measures = ["training"] if table.rows else []
         for title in table.columns:
@@ -514,7 +484,6 @@ class ExperimentPlan:
 
 
 def _counted_corpora(table: Table, corpora: Sequence[str]) -> list[PlannedRow]:
-    """Return the rows of a table that counts corpora, with the paper's labels."""
     labels = dict(zip(table.corpora, table.printed.get("rows", ()), strict=False))
     rows = []
     for name in corpora:

@@ -1,27 +1,19 @@
 """Lexical consistency: is a repeated source term translated the same way throughout?
 
-The score is the lexical translation consistency ratio of Lyu et al. (2021): of all pairs of
-sentences of a document that share a source term, the share in which the term has the same
-translation. The definitions are as follows; no model and no word list is needed:
+The score follows the lexical translation consistency ratio of Lyu et al. (2021): of all pairs of
+sentences of a document that share a source term, the share with the same translation of it.
 
-* A *term* is a source word of at least four letters (two in Chinese, whose words the caller finds)
-  that occurs in two or more sentences of the document. It occurs in at most 3% of the sentences of
-  the corpus (or in at most 10), since more frequent words are probably function words.
-* The *translation* of a term in a sentence is the target word with the highest Dice
-  coefficient. A word that has a higher coefficient with another source word of the sentence is
-  not accepted. Coefficients are counted over the sentence pairs of source and translation and
-  the pairs of source and reference together.
-* A pair of sentences counts if a translation is found in at least one of them. It is
-  *consistent* if a translation that is found in one sentence also occurs in the other. Words
-  are compared by their stems if the target language has a stemmer, otherwise without case.
+* A *term* is a source word of at least four letters (two in Chinese) that occurs in two or more
+  sentences of the document, and in at most 3% of the sentences of the corpus (or in at most 10),
+  since more frequent words are probably function words.
+* The *translation* of a term in a sentence is the target word with the highest Dice coefficient,
+  unless another source word of the sentence has a higher one with it. Coefficients are counted over
+  the sentence pairs of source and translation and of source and reference.
+* A pair of sentences counts if at least one has a translation. It is *consistent* if a translation
+  in one sentence also occurs in the other, compared by stems or else without case.
 
-A consistent translation need not be good: the untranslated source is consistent, and so is one
-sentence repeated. So the score counts the consistent pairs whose shared translation also stands in
-the reference of both sentences; the share of all consistent pairs is beside it in JSON. More is not
-always better: the value of the reference shows how consistent a human translator is.
-
-Intervals and tests resample whole documents that have a pair of any system. Terms and their
-translations are found once, in the whole corpus.
+The untranslated source is consistent, too, so only pairs count whose shared translation stands in
+the reference of both sentences. More is not always better: compare the reference's value.
 """
 
 from __future__ import annotations
@@ -62,12 +54,12 @@ _EDGES = re.compile(r"^[\W_]+|[\W_]+$")
 
 @dataclass(frozen=True)
 class Consistency:
-    """How consistently a translation translates repeated terms.
+    """How consistently a translation translates repeated terms, by document.
 
     Attributes:
-        consistent: for each document, pairs of sentences with the same translation of a term.
-        shared: its pairs whose translation is in the reference of both sentences.
-        pairs: for each document, pairs with a translation of the term in at least one sentence.
+        consistent: pairs of sentences with the same translation of a term.
+        shared: consistent pairs whose translation is in both references.
+        pairs: pairs with a translation of the term in at least one sentence.
     """
 
     consistent: tuple[int, ...]
@@ -76,7 +68,7 @@ class Consistency:
 
     @property
     def counts(self) -> dict[str, int]:
-        """All counts of the corpus, by name."""
+        """All counts of the corpus."""
         return {
             "consistent": sum(self.consistent),
             "consistent_and_in_reference": sum(self.shared),
@@ -85,15 +77,12 @@ class Consistency:
 
     @property
     def score(self) -> float | None:
-        """Share of consistent pairs that are in the reference, 0 to 100; None without any pair."""
+        """Share of pairs that are shared, 0 to 100; None without any pair."""
         return 100 * sum(self.shared) / sum(self.pairs) if sum(self.pairs) else None
 
 
 def measure(score_input: ScoreInput) -> ScoreResult:
-    """The lexical consistency of all systems, with a note about the reference's.
-
-    There is no score if words cannot be found, or a system has no repeated term; a note says so.
-    """
+    """Return the lexical consistency of all systems, or a note why there is none."""
     assert score_input.sources is not None and score_input.references is not None
     options = score_input.options
     tokenizer = build_bleu(options).tokenizer
@@ -158,13 +147,7 @@ SCORE = OtherScore(
 
 
 def signature(tokenizer: str, target_lang: str, segmenter: str = "") -> str:
-    """The signature of a score: everything that it depends on.
-
-    Args:
-        tokenizer: tokeniser of the translations.
-        target_lang: chooses the stemmer.
-        segmenter: finds the words of a Chinese source.
-    """
+    """Return everything that a score depends on."""
     stemmer = stem_function(target_lang)[0] or "no"
     letters = MIN_LETTERS_CHINESE if segmenter else MIN_LETTERS
     return (
@@ -177,13 +160,7 @@ def signature(tokenizer: str, target_lang: str, segmenter: str = "") -> str:
 class ConsistencyJudge:
     """Measures the consistency of translations of one text.
 
-    Args:
-        sources: documents of sentences.
-        references: translations of the same sentences.
-        tokenize: splits target text into words, with spaces.
-        target_lang: chooses the stemmer.
-        segment: splits Chinese source text into words; without it, source words are separated
-            by spaces.
+    ``segment`` splits Chinese source text into words, ``target_lang`` chooses the stemmer.
     """
 
     def __init__(
@@ -269,9 +246,7 @@ def _letters(word: str) -> int:
 class _Dice:
     """Dice coefficients of source and target words, counted over sentence pairs.
 
-    Args:
-        frequency: number of source sentences with each source word. Each of them is counted with
-            two target sentences.
+    Each source sentence of ``frequency`` is added with two target sentences.
     """
 
     def __init__(self, frequency: Counter[str]) -> None:
@@ -280,20 +255,18 @@ class _Dice:
         self._target: Counter[str] = Counter()
 
     def add(self, source: Sequence[str], target: Sequence[str]) -> None:
-        """Count a sentence pair."""
         different = set(target)
         self._target.update(different)
         self._pairs.update(product(set(source), different))
 
     def coefficient(self, source_word: str, target_word: str) -> float:
-        """Return the coefficient of two words, 0 to 1."""
         total = 2 * self._frequency[source_word] + self._target[target_word]
         return 2 * self._pairs[source_word, target_word] / total
 
     def translation(self, term: str, source: Sequence[str], target: Sequence[str]) -> str:
-        """Return the translation of a term in a sentence pair; empty: there is none.
+        """Return the translation of a term in a sentence pair, or ''.
 
-        Among words with equal coefficients the one at the closest relative position is taken.
+        Of words with equal coefficients, the one at the closest relative position is taken.
         """
         if not target:
             return ""

@@ -1,4 +1,4 @@
-"""Analysis of a checkpoint while it reads a corpus."""
+"""Measure attention, gates and gradients of checkpoints on a corpus."""
 
 from __future__ import annotations
 
@@ -30,16 +30,10 @@ class Analysis:
     """The measurements of one checkpoint.
 
     Attributes:
-        label: the model.
-        run: number of the run among all runs.
-        path: the checkpoint.
-        updates: number of updates of its training.
+        run: its number among all runs.
         system: the class of the model.
-        unit: the unit that it reads.
-        units: number of units that it has read.
+        units: number of units of the kind ``unit``.
         measured: attention and gates.
-        gradients: gradients by distance, if they were measured.
-        layers: gradients by layer, if they were measured.
     """
 
     label: str
@@ -66,25 +60,16 @@ def analyse_runs(
     cpu: bool,
     fp16: bool,
 ) -> list[Analysis]:
-    """Let the model of every checkpoint of some runs read a prepared split with its references.
-
-    Each of several checkpoints is named on standard error before it is read.
+    """Measure every checkpoint of some runs on a prepared split with its references.
 
     Args:
-        runs: runs of one or several models.
-        data: the data folder.
-        split: a split of ``data`` with a target side.
-        units: largest number of units to read, evenly spread over the split.
-        distances: the words for gradients by distance; None: no such gradients.
-        by_layer: measure gradients by layer.
-        max_tokens: largest batch in tokens, padding included.
-        cpu: run on the CPU.
-        fp16: compute in half precision, on a GPU.
+        units: most units, evenly spread over the split.
+        distances: None: no gradients by distance.
+        max_tokens: largest batch, padding included.
 
     Raises:
-        GtransError: a checkpoint or the split is missing or damaged, or a model does not support
-            gradients; or checkpoints of one label belong to different models, so that their mean
-            has no meaning.
+        GtransError: a model does not support gradients, or checkpoints of one label belong to
+            different models.
     """
     total = sum(len(run.steps) for run in runs)
     analyses: list[Analysis] = []
@@ -142,11 +127,7 @@ def _check_same_model(analysis: Analysis, other: Analysis) -> None:
 def read_units(
     task: Any, split: str, units: int, max_tokens: int, device: Any
 ) -> Iterator[dict[str, Any]]:
-    """Yield batches of units that are evenly spread over a split, complete and on the device.
-
-    Raises:
-        GtransError: the split is missing or has no target side.
-    """
+    """Yield complete batches of units that are evenly spread over a split."""
     dataset = _dataset(task, split)
     count = min(units, len(dataset))
     chosen = [len(dataset) * number // count for number in range(count)]
@@ -160,11 +141,7 @@ def read_units(
 def one_unit(
     task: Any, split: str, number: int, device: Any
 ) -> tuple[dict[str, Any], torch.Tensor]:
-    """Return the input, not yet complete, and the target ``(1, length)`` of a unit, counted from 1.
-
-    Raises:
-        GtransError: there is no such unit, or the split has no target.
-    """
+    """Return the incomplete input and the target ``(1, length)`` of a unit, counted from 1."""
     dataset = _dataset(task, split)
     if not 1 <= number <= len(dataset):
         raise GtransError(
@@ -194,14 +171,9 @@ def _dataset(task: Any, split: str) -> Any:
 
 
 class _PanelValue(NamedTuple):
-    """A measurement; a point of a figure is the mean of several of them.
+    """A measurement; a point of a figure is the mean of several.
 
-    Attributes:
-        panel: the title of its panel.
-        line: the name of its line, besides the model.
-        x: its place, unless the axis has updates.
-        total: the sum of its values.
-        number: their number.
+    ``x`` is replaced by the updates on such an axis; ``total`` is the sum of ``number`` values.
     """
 
     panel: str
@@ -218,14 +190,9 @@ _Lines = dict[tuple[str, str], tuple[Point, ...]]
 def overview(analyses: Sequence[Analysis], title: str = "", bin_size: int = 1) -> Figure:
     """Draw every kind of attention, the gates, and gradients by distance and by layer.
 
-    Values are drawn by layer; if a run has several checkpoints, over its updates, and then as the
-    mean of all layers. Several runs of a model are one line, with the smallest and the largest.
-    Gradients by distance come from the last checkpoint of a run.
-
-    Args:
-        analyses: the analyses of all checkpoints; a run's by updates.
-        title: title of the figure.
-        bin_size: number of distances in a bin.
+    The axis has layers; if a run has several checkpoints, its updates, and values are means of all
+    layers. Several runs of a model are one line, with the smallest and the largest. ``bin_size``
+    distances make a bin.
     """
     last = list({analysis.run: analysis for analysis in analyses}.values())
     over_updates = len(last) < len(analyses)
@@ -316,10 +283,7 @@ def _lines(
     values: Callable[[Analysis], Iterable[_PanelValue]],
     over_updates: bool,
 ) -> dict[str, _Lines]:
-    """Return the points of every model and line of every panel.
-
-    Their places are updates, or layers or distances.
-    """
+    """Return the points of every model and line, by panel."""
     # By panel, by model and line, by run, by place.
     means: dict[str, dict[tuple[str, str], dict[int, dict[float, _Mean]]]] = {}
     for analysis in analyses:
@@ -347,14 +311,8 @@ def _series(
 ) -> tuple[Series, ...]:
     """Return the lines of a panel: a colour for each model, or for each line of the only model.
 
-    Further lines of one of several models are dashed. The order of ``shaded`` lines is their
-    colour; lines of further models are dashed.
-
-    Args:
-        analyses: the analyses of all models.
-        lines: the lines.
-        limit: beginning of the names of limits; empty: the lines are none.
-        shaded: whether the lines are ordered.
+    Further lines of one of several models are dashed. ``shaded`` lines are coloured by their order,
+    and dashed from the second model on. ``limit`` begins names.
     """
     labels = list(dict.fromkeys(analysis.label for analysis in analyses))
     names = list(dict.fromkeys(name for _, name in lines))

@@ -1,43 +1,29 @@
 """A synthetic English-German document corpus that cannot be translated line by line.
 
-Four phenomena make a German sentence depend on earlier ones. The nearest sentence with the cue
-is 1, 2, 3 or 4 sentences back:
+Four phenomena make a German sentence depend on a cue 1 to 4 sentences back:
 
 ``pronoun`` (cue on the source side)
-    `It was heavy.` becomes *Er*, *Sie* or *Es war schwer.*, depending on the gender of the
-    thing that was mentioned last. There is no other thing and no other `it` in between.
+    `It was heavy.` becomes *Er*, *Sie* or *Es war schwer.*: the gender of the last thing
+    mentioned.
 ``ellipsis`` (source side)
-    `The boy did too.` becomes *Der Junge lachte auch.* German repeats the verb of the last
-    sentence in which somebody did something; the sentences in between only have forms of `be`.
+    `The boy did too.` becomes *Der Junge lachte auch.*: the last verb but `be`.
 ``formality`` (target side only)
-    `You are late.` becomes *Du bist* or *Sie sind*; a document keeps to one of the two. Only
-    the earlier German sentences show which.
+    `You are late.` becomes *Du bist* or *Sie sind*, the same in the whole document.
 ``lexical`` (target side only)
     `The guard was tired.` becomes *Der Wächter* or *Die Wache*, two translations of one
-    English word ("words of free choice"); a document keeps to one of the two.
+    word "of free choice", the same in the whole document.
 
-The first `you` and the first word of free choice in a document are random; all other German
-sentences follow from the English document. Contrastive items are documents of the same grammar
-that end with the phenomenon.
+The first `you` and the first word of free choice are random; all other German sentences follow
+from the English document.
 
-Why a sentence-level system cannot beat chance on the contrastive items
-----------------------------------------------------------------------
-Items come in pairs of twins. Twins have the same last source sentence S and the same two
-candidates X and Y for it. X is right in one twin, Y in the other, because their contexts have
-different cues and are otherwise the same. A system that sees no other sentence gives the score
-f(S, X) to X and f(S, Y) to Y in *both* twins, so it is right exactly once: its accuracy is 50%,
-whatever f depends on. If a tie counts as an error, ties make it lower. The same holds for a
-system that sees the whole *source* document and is tested on ``formality`` or ``lexical``,
-because the source documents of these twins are identical.
+Contrastive items end with the phenomenon and come in twins, which have the same last source
+sentence, the same two candidates for it and different cues: each candidate is right in one twin.
+A system that sees no context scores both twins alike, so its accuracy is at most 50%; so is a
+system's that sees only source context, on ``formality`` or ``lexical``.
 
-How a document is made
-----------------------
-First, a *plan* gives every sentence a role and records the *links* between a sentence that needs
-context and the nearest sentence with its cue. Then a template is drawn for every role, and a word
-for every field of the template. A pronoun shares the field ``thing`` with its antecedent, an
-ellipsis the field ``verb``; ``you`` and the word of free choice are shared by the whole document.
-Replacing a shared word therefore changes the cue and the words that depend on it, and nothing
-else. This is how contrastive twins are made.
+A document begins as a plan of *roles* and *links*: a link leads from a sentence that needs context
+to the nearest one with its cue. Then a template is drawn for each role, and words for its fields.
+Linked sentences share a word; replacing it gives the twin.
 """
 
 from __future__ import annotations
@@ -74,7 +60,7 @@ class LexiconWord:
 
 @dataclass(frozen=True)
 class Noun:
-    """A noun phrase; ``he`` and ``him`` are the German pronouns that stand for it."""
+    """A noun phrase and its German pronouns."""
 
     en: str
     nom: str
@@ -86,7 +72,7 @@ class Noun:
 
 @dataclass(frozen=True)
 class Act:
-    """A transitive verb in past tense and as past participle (``done``)."""
+    """A transitive verb in past tense and as past participle."""
 
     past: str
     done: str
@@ -96,7 +82,7 @@ class Act:
 
 @dataclass(frozen=True)
 class Address:
-    """A German form of `you` (nominative) with the verbs that agree with it."""
+    """A German `you` with the verbs that agree with it."""
 
     you: str
     are: str
@@ -270,7 +256,7 @@ PHENOMENA = tuple(ROLES)
 class Template:
     """One sentence on both sides, in the syntax of ``str.format``.
 
-    ``acts``: whether a later `did too` could mean its verb phrase, as for all verbs but `be`.
+    ``acts``: a later `did too` could mean its verb phrase, as for all verbs but `be`.
     """
 
     source: str
@@ -279,7 +265,7 @@ class Template:
 
     @cached_property
     def fields(self) -> tuple[str, ...]:
-        """Names of the words to fill in, in the order of the source."""
+        """Words to fill in, in the order of the source."""
         names: dict[str, None] = {}
         for _, name, _, _ in Formatter().parse(self.source + self.target):
             if name:
@@ -288,7 +274,7 @@ class Template:
 
 
 def _templates(lines: str) -> tuple[Template, ...]:
-    """Templates from lines ``English | German``; those with a star have ``acts``."""
+    """Read lines ``English | German``; a star sets ``acts``."""
     templates = []
     for line in lines.strip().split("\n"):
         source, target = line.strip().removeprefix("* ").split(" | ")
@@ -388,7 +374,7 @@ class Link:
 
     @property
     def distance(self) -> int:
-        """How many sentences back the cue stands."""
+        """Sentences from the cue to its use."""
         return self.use - self.cue
 
     def spans(self, index: int) -> bool:
@@ -398,7 +384,7 @@ class Link:
 
 @dataclass(frozen=True)
 class SyntheticDocument:
-    """Sentences in order, and the links between them."""
+    """Sentences in order, and their links."""
 
     sentences: tuple[SyntheticSentence, ...]
     links: tuple[Link, ...]
@@ -414,11 +400,11 @@ class SyntheticDocument:
         return [sentence.target for sentence in self.sentences]
 
     def holds(self, word: Entry) -> bool:
-        """Whether ``word`` fills a field of some sentence."""
+        """Whether ``word`` fills a field."""
         return any(word in sentence.words.values() for sentence in self.sentences)
 
     def with_word(self, old: Entry, new: Entry) -> SyntheticDocument:
-        """Copy the document with ``new`` wherever ``old`` stood."""
+        """Return a copy with ``new`` in the place of ``old``."""
         sentences = []
         for sentence in self.sentences:
             words = dict(sentence.words)
@@ -431,8 +417,6 @@ class SyntheticDocument:
 
 @dataclass
 class _DocumentPlan:
-    """Roles of the sentences of a document that is being generated."""
-
     roles: list[Role]
     links: list[Link] = field(default_factory=list)
 
@@ -455,12 +439,10 @@ class _DocumentPlan:
         return not inside and not self.is_inside(link.phenomenon, link.use)
 
     def add(self, link: Link) -> None:
-        """Give both ends of ``link`` their roles."""
         self.roles[link.cue], self.roles[link.use] = ROLES[link.phenomenon]
         self.links.append(link)
 
     def is_inside(self, phenomenon: str, index: int) -> bool:
-        """Whether sentence ``index`` stands inside a link of ``phenomenon``."""
         return any(link.phenomenon == phenomenon and link.spans(index) for link in self.links)
 
     def fitting_links(self, phenomenon: str, length: int) -> list[Link]:
@@ -524,7 +506,7 @@ class _WordDrawer:
         self._left: dict[str, list[Entry]] = {}
 
     def fill(self, template: Template, fixed: Mapping[str, Entry]) -> dict[str, Entry]:
-        """Return words for all fields of ``template``, with the given ones in ``fixed``."""
+        """Return words for all fields; ``fixed`` gives some of them."""
         words = {name: word for name, word in fixed.items() if name in template.fields}
         for name in template.fields:
             if name not in words:
@@ -546,10 +528,10 @@ class _WordDrawer:
 def generate_document(
     rng: random.Random, length: int | None = None, ending: tuple[str, int] | None = None
 ) -> SyntheticDocument:
-    """Draw a document of ``length`` sentences (drawn when None).
+    """Draw a document of ``length`` sentences, or of a random length.
 
-    With ``ending=(phenomenon, distance)`` the last sentence needs that context, and the
-    nearest cue stands exactly ``distance`` sentences before it.
+    With ``ending=(phenomenon, distance)`` the last sentence needs a cue that is ``distance``
+    sentences back.
     """
     plan = _plan_document(rng, length or rng.choice(_LENGTHS), ending)
     drawer = _WordDrawer(rng)
@@ -602,10 +584,9 @@ _GENDER_PAIRS = tuple(combinations(GENDERS, 2))
 def generate_items(
     rng: random.Random, phenomenon: str, distance: int, number: int
 ) -> Iterator[dict[str, Any]]:
-    """Yield ``number`` items (an even number), all different, twins next to each other.
+    """Yield ``number`` different items (even), JSON objects with twins next to each other.
 
-    An item is an object of the JSONL file: a source document, its right translation, and one with a
-    wrong last sentence. ``document`` is the name that twins share: an interval counts them as one.
+    Twins have the same ``document``, so that a confidence interval resamples them together.
     """
     seen: set[tuple[str, ...]] = set()
     serial = count()
@@ -634,7 +615,7 @@ def generate_items(
 def _twins(
     rng: random.Random, document: SyntheticDocument, genders: tuple[str, str]
 ) -> tuple[SyntheticDocument, SyntheticDocument]:
-    """Return ``document`` with two cues for its last sentence (``genders`` is for pronouns)."""
+    """Return two copies of ``document`` whose last sentences have different cues."""
     link = document.links[-1]
     cue = document.sentences[link.cue].words
     fields = {"formality": "you", "lexical": "person", "ellipsis": "verb", "pronoun": "thing"}

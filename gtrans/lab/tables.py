@@ -33,9 +33,6 @@ def write_results(plan: ExperimentPlan, name: str) -> None:
     """Write NAME.json and .md, translations and pictures of a table, in the current folder.
 
     They have all measurements in the folder, also rows and seeds of earlier calls.
-
-    Raises:
-        GtransError: a measure is not readable, or a control was not run.
     """
     plan = plan.with_all_seeds()
     table = plan.tables[name]
@@ -57,8 +54,8 @@ def collect_results(plan: ExperimentPlan, table: Table) -> dict[str, Any]:
     """Collect the results of a table, as JSON.
 
     In a cell, ``spread`` is the standard deviation over seeds (divided by n - 1); ``difference``
-    has the difference from the baseline of the same seed, and ``p`` of a paired t-test over the
-    seeds; a seed's ``change`` is the 95% interval of its difference.
+    is from the baseline of the same seed, ``p`` of a paired t-test over the seeds; a seed's
+    ``change`` is the 95% interval of its difference.
     """
     columns = {}
     for title in table.columns:
@@ -178,10 +175,7 @@ def _spread(values: Sequence[float]) -> dict[str, Any]:
 
 
 def _run_facts(plan: ExperimentPlan, run: PlannedRun) -> dict[str, Any]:
-    """Return the folder, translation, provenance and training time of a run.
-
-    The time includes calls that were stopped.
-    """
+    """Return the folder, translation, provenance and seconds of training of a run."""
     if not run.seed:
         return {"seed": 0, "folder": f"data/{run.corpus}/plain", "seconds": 0}
     folder = Path(run.folder, run.model)
@@ -225,12 +219,9 @@ def _difference(own: Sequence[dict[str, Any]], other: Sequence[dict[str, Any]]) 
 
 
 def check_copies(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Find rows whose translations are copies of another row's, because they were never run.
+    """Raise GtransError if two rows have the same translation, because one was never run.
 
     Models that have hardly learned anything write the same few sentences; they are no copies.
-
-    Raises:
-        GtransError: two rows of one corpus and seed have the same translation in two files.
     """
     seen: dict[tuple[str, int, str], tuple[str, str]] = {}
     for row in rows:
@@ -253,7 +244,7 @@ def _has_learned(translation: Path) -> bool:
 
 
 def translated_texts(plan: ExperimentPlan, data: Mapping[str, Any]) -> list[Path]:
-    """Return the translations of a table, and the test text behind them if it was made here."""
+    """Return the translations of a table, and their test text if it was made here."""
     texts = set()
     for row in data["rows"]:
         for run in row["runs"]:
@@ -283,18 +274,12 @@ def pack(files: Iterable[Path], archive: str) -> None:
 def read_number(
     plan: ExperimentPlan, run: PlannedRun, column: Mapping[str, Any], files: Sequence[Path]
 ) -> dict[str, Any] | None:
-    """Read a number of a run.
-
-    Args:
-        plan: the plan of the table.
-        run: the run.
-        column: the column of the number.
-        files: the files of :meth:`ExperimentPlan.files`.
+    """Read a number of a run from the ``files`` of :meth:`ExperimentPlan.files`.
 
     Returns:
         ``value`` and, where they exist, its 95% ``interval`` and ``signature``, the interval
         ``change`` of its difference from the baseline, and the ``p`` of a ``test``. None if there
-        is no number, such as s-BLEU of a translation without sentences.
+        is no number.
     """
     measure, keys = column["measure"], column["at"]
     if measure == "training":
@@ -321,7 +306,7 @@ def read_number(
 
 
 def _value_at(content: Any, keys: Iterable[str]) -> Any:
-    """Return the value behind some keys in nested objects and lists; None: there is none."""
+    """Return the value behind some keys, or None."""
     for key in keys:
         if not isinstance(content, dict):
             content = {str(number): entry for number, entry in enumerate(content or ())}
@@ -338,7 +323,7 @@ def _number(
     signature: Any = None,
     times: int = 1,
 ) -> dict[str, Any] | None:
-    """Return a number with its existing details; ``times`` scales it and its intervals."""
+    """Return a number with its existing details, all times ``times``."""
     if value is None:
         return None
     number: dict[str, Any] = {"value": times * value}
@@ -384,13 +369,7 @@ def _score_number(entry: Any, keys: Sequence[str]) -> dict[str, Any] | None:
 
 
 def _accuracy_number(alone: Any, compared: Any, keys: Sequence[str]) -> dict[str, Any] | None:
-    """Read an accuracy of ``gtrans contrast --json``.
-
-    Args:
-        alone: the contents of the file of the run.
-        compared: the contents of the file of its comparison with the baseline.
-        keys: empty, or phenomenon and distance.
-    """
+    """Read ``gtrans contrast --json``; ``keys``: empty, or phenomenon and distance."""
     phenomenon = keys[0] if keys else ""
     distance = keys[1] if len(keys) > 1 else ""
     if phenomenon and distance:
@@ -417,8 +396,7 @@ def _accuracy_number(alone: Any, compared: Any, keys: Sequence[str]) -> dict[str
 def _training_number(files: Sequence[Path], column: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the best value of a run's log, or the mean of all; None for several models.
 
-    Models with layer fusion have no loss: their training loss covers all groups, so it cannot be
-    compared with others.
+    With layer fusion the loss covers all groups, so it is None, too.
     """
     history = read_history(files[0].parent)
     split, name = column["at"]
@@ -437,9 +415,9 @@ def _directions_number(
 ) -> dict[str, Any] | None:
     """Return the score of one direction, or the mean of all or of a class.
 
-    A class has the language pairs with at least the training pairs of its setting that are in no
-    higher class; ``win ratio``: the share of directions in percent on which the row is better than
-    the baseline, whose ``scores`` follow its own.
+    A class has the pairs with at least the training pairs of its setting that are in no higher
+    class; ``win ratio``: percentage of directions on which the row beats the baseline, whose
+    ``scores`` follow its own.
     """
     directions = plan.corpus(run.corpus).directions
     own = dict(zip(directions, scores, strict=False))
@@ -642,7 +620,7 @@ def _seed_tests(seeds: Sequence[Mapping[str, Any]], digits: int) -> dict[str, st
 
 
 def _markdown_table(rows: Sequence[Mapping[str, Any]], align: str) -> str:
-    """Write rows as a table, without empty columns; empty if only one column is left."""
+    """Write rows as a table, without empty columns; empty if one column is left."""
     keys: dict[str, None] = {}
     for row in rows:
         keys |= dict.fromkeys(row)
