@@ -1,7 +1,6 @@
 """What papers are written with: analyses, corpora, the page of results.
 
-Nothing outside this package imports it but one look-up (:mod:`gtrans.annexes`): without
-this package the other commands work as before.
+Outside this package only :mod:`gtrans.annexes` imports it; without it the other commands work.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ COMMANDS = {
 
 
 def add_readers() -> None:
-    """Add the readers of published contrastive sets to the choices of ``--format``."""
+    """Add the readers of published contrastive sets to ``--format``."""
     from gtrans.evaluation.contrastive import READERS
     from gtrans.lab import contrapro
     from gtrans.lab import contrastive_sets as sets
@@ -35,7 +34,7 @@ def add_readers() -> None:
 
 
 def add_texts() -> None:
-    """Add the reader of test sets in SGM and XML, which registers itself where it is imported."""
+    """Add the reader of test sets in SGM and XML, which registers itself at import."""
     importlib.import_module(f"{__name__}.sgm")
 
 

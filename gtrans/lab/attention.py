@@ -1,9 +1,7 @@
-"""How widely attention is spread, and how far gates are open.
+"""Entropy of attention and openness of gates, observed while a model reads a corpus.
 
 Bao et al. 2021 (§3.2, figures 4, 5 and 8) use the entropy of attention to show whether a
-Transformer has failed on long input. Here it is measured from outside while a model reads a
-corpus: by the observers of :class:`gtrans.modules.transformer.MultiheadAttention` and by hooks on
-the gates. A model that is not observed does no extra work.
+Transformer has failed on long input.
 """
 
 from __future__ import annotations
@@ -46,8 +44,8 @@ class Location:
 
     Attributes:
         side: ``encoder``, ``decoder`` or ``context_encoder``.
-        kind: ``self``, ``cross``, ``context``, ``memory`` (Output Attention, by which a sentence
-            reads it) or ``update`` (Update Attention, by which a sentence writes to it).
+        kind: ``self``, ``cross``, ``context``, ``memory`` (Output Attention: a sentence reads the
+            memory) or ``update`` (Update Attention: a sentence writes to it).
         layer: from 1, the lowest.
         range: ``group`` or ``global`` if the model has both kinds of attention, otherwise empty.
     """
@@ -59,7 +57,7 @@ class Location:
 
     @classmethod
     def of_module(cls, name: str, range_: str = "") -> Location | None:
-        """Return the location of the module ``name`` of a model; None if it is in no layer."""
+        """Return the location of a module by its name in the model; None if it is in no layer."""
         match = _NAME.search(name)
         if match is None:
             return None
@@ -72,19 +70,17 @@ class Location:
 
     @property
     def order(self) -> tuple[int, int, str, int]:
-        """Sort key: the order in which data pass through the model."""
+        """Sort key, in the order in which data pass through the model."""
         return _SIDES.index(self.side), _ORDER.index(self.kind), self.range, self.layer
 
 
 @dataclass
 class AttentionEntropy:
-    """The entropies of one attention in bits, summed over all queries that were seen.
+    """Entropies of one attention in bits, summed over queries.
 
     Attributes:
-        queries: number of queries.
-        entropy: sum of the entropies of the mean weights of all heads (as in the authors'
-            code).
-        max_entropy: sum of the entropies of uniform attention over all keys that a query sees.
+        entropy: of the mean weights of all heads, as in the authors' code.
+        max_entropy: of uniform attention over all keys that a query sees.
     """
 
     queries: int = 0
@@ -92,11 +88,10 @@ class AttentionEntropy:
     max_entropy: float = 0.0
 
     def add(self, weights: Tensor, visible: Tensor) -> None:
-        """Count one call.
+        """Add one call.
 
         Args:
-            weights: attention weights, ``(heads, queries, keys)``; 0 for keys that a query
-                does not see.
+            weights: ``(heads, queries, keys)``; 0 for keys that a query does not see.
             visible: which keys a query sees, ``(queries, keys)``.
         """
         self.queries += weights.size(1)
@@ -109,24 +104,19 @@ class AttentionEntropy:
 
 @dataclass
 class GateOpening:
-    """How far a gate is open: the mean weight that it gives to the wider attention.
-
-    Attributes:
-        values: number of gate values.
-        total: their sum.
-    """
+    """Number and sum of the weights that a gate gives to the wider attention."""
 
     values: int = 0
     total: float = 0.0
 
     def add(self, share: Tensor) -> None:
-        """Count one call."""
+        """Add the weights of one call."""
         self.values += share.numel()
         self.total += float(share.sum(dtype=torch.double))
 
     @property
     def mean(self) -> float:
-        """Between 0 (closed) and 1 (nothing but the wider attention)."""
+        """The mean weight: 0 is closed, 1 nothing but the wider attention."""
         return self.total / max(self.values, 1)
 
 
@@ -166,7 +156,7 @@ def watch_attention(model: nn.Module, watcher: Watcher) -> Iterator[None]:
 
 @contextmanager
 def measure_attention(model: nn.Module) -> Iterator[Measurements]:
-    """Observe every attention and every gate of ``model`` inside the ``with`` block."""
+    """Measure every attention and every gate of ``model`` inside the ``with`` block."""
     measured = Measurements()
     hooks = []
 

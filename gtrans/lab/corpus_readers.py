@@ -1,8 +1,8 @@
 """Readers of published corpora: sentence pairs, and the boundaries between documents.
 
-A reader yields a :class:`Pair` for each sentence and its translation, in order, and None where a
-document ends and another begins. All raise GtransError if a file cannot be read or the two sides do
-not belong together; the message names the line.
+A reader yields a :class:`Pair` for each sentence and its translation, and None between two
+documents. It raises GtransError if a file cannot be read or the two sides do not belong together;
+the message names the line.
 """
 
 from __future__ import annotations
@@ -35,10 +35,9 @@ Place = tuple[Path, int]
 
 
 class Pair(NamedTuple):
-    """A sentence and its translation.
+    """A sentence and its translation; one of them may be empty.
 
     Attributes:
-        source, target: one of them may be empty.
         places: files and lines of the two; a single one, if a file has both.
     """
 
@@ -64,14 +63,9 @@ BOUNDARIES = get_args(Boundary)
 
 
 def read_lines(source: Path, target: Path, boundary: Boundary) -> Pairs:
-    """The pairs of two files with the same number of lines.
+    """Yield the pairs of two files with the same number of lines and the same boundaries.
 
-    A boundary must be in both files. If it is no empty line, two empty lines are a pair without
-    text.
-
-    Raises:
-        GtransError: one file has a boundary where the other has none, or ends before it; or a file
-            cannot be read.
+    If the boundary is no empty line, two empty lines are a pair without text.
     """
     ends_document: Callable[[str], bool] = {
         "empty": "".__eq__,
@@ -119,11 +113,7 @@ _EOS = re.compile(rf"(?<![^ ]){SEPARATOR}(?![^ ])")
 
 
 def read_groups(source: Path, target: Path) -> Pairs:
-    """The pairs of two files of groups; every group is a document.
-
-    Raises:
-        GtransError: a group has more sentences on one side, or see :func:`read_lines`.
-    """
+    """Yield the pairs of two files of groups; every group is a document."""
     for number, pair in enumerate(read_lines(source, target, "none"), start=1):
         assert pair is not None, "there is no boundary"
         left, right = ([text.strip() for text in _EOS.split(side)] for side in pair[:2])
@@ -154,7 +144,12 @@ _HEADINGS = ("title", "description")
 
 
 class Talk(NamedTuple):
-    """A talk on one side: its id, the line where it begins, its sentences with their lines."""
+    """A talk on one side.
+
+    Attributes:
+        line: where it begins.
+        sentences: each with its line.
+    """
 
     name: str
     line: int
@@ -162,17 +157,11 @@ class Talk(NamedTuple):
 
 
 def read_talks(source: Path, target: Path, headings: bool) -> Pairs:
-    """The pairs of the training text.
+    """Yield the pairs of the training text.
 
     Args:
-        source: the file of the source language.
-        target: the file of the target language.
-        headings: whether title and description of a talk are its first two sentences, as in the
-            IWSLT14 of fairseq's script, or not, as in the sets of Maruf et al. (2019).
-
-    Raises:
-        GtransError: a talk is missing on one side, or has another name or another number of
-            sentences there; or a file cannot be read.
+        headings: whether title and description of a talk are its first two sentences, as in
+            fairseq's script for IWSLT14; Maruf et al. (2019) leave them out.
     """
     talks = zip_longest(_talks(source, headings), _talks(target, headings))
     for number, (left, right) in enumerate(talks, start=1):
@@ -227,11 +216,7 @@ def _talks(path: Path, headings: bool) -> Iterator[Talk]:
 
 
 def read_set(source: Path, target: Path) -> Pairs:
-    """The pairs of a test set, with the first of its references.
-
-    Raises:
-        GtransError: the files do not have the same documents, or a file cannot be read.
-    """
+    """Yield the pairs of a test set, with the first of its references."""
     left, right = _open_set(source, "source"), _open_set(target, "reference")
     versions = _open_set(target, "reference").versions()
     # IWSLT's references of tst2016 and tst2017 are the source side of the other direction.
@@ -264,11 +249,7 @@ def _open_set(path: Path, role: Role, selection: TextSelection = ALL_TEXT) -> Te
 
 
 def read_articles(source: Path, target: Path) -> Pairs:
-    """The pairs of two folders with a file for each article, in the order of their names.
-
-    Raises:
-        GtransError: an article is missing on one side, or see :func:`read_lines`.
-    """
+    """Yield the pairs of two folders with a file for each article, in the order of their names."""
     names = [sorted(path.name for path in side.iterdir()) for side in (source, target)]
     for name in sorted({*names[0]} ^ {*names[1]}):
         here, there = (source, target) if name in names[0] else (target, source)
@@ -287,11 +268,11 @@ class SplitPart:
 
     Attributes:
         reader: one of ``lines``, ``talks``, ``sets``, ``articles``, ``groups``.
-        source: alternative names for the file of the source language, or of both.
-        target: alternative names for the file of the target language; empty: there is one file.
+        source, target: alternative names for the file of each language; if ``target`` is empty, one
+            file has both.
         part: replaces ``{part}`` in the names.
-        boundary: for ``lines``: the boundary between two documents.
-        headings: for ``talks``: whether titles and descriptions are sentences.
+        boundary: the boundary between two documents, for ``lines``.
+        headings: whether titles and descriptions are sentences, for ``talks``.
     """
 
     reader: str
@@ -302,7 +283,7 @@ class SplitPart:
     headings: bool = False
 
     def patterns(self, split: str, source: str, target: str, year: str) -> list[tuple[str, ...]]:
-        """The alternative names of each file of a split and language pair.
+        """Return the alternative names of each file of a split and language pair.
 
         Most publishers call the validation text ``dev``; this project, ``valid``.
         """
@@ -334,11 +315,7 @@ class SplitPart:
 
 
 def read_part(part: SplitPart, source: Path, target: Path) -> Pairs:
-    """The pairs of a part of a split, from its files.
-
-    Raises:
-        GtransError: see its reader.
-    """
+    """Yield the pairs of a part of a split, from its files."""
     readers: dict[str, Callable[..., Pairs]] = {
         "lines": partial(read_lines, boundary=part.boundary),
         "talks": partial(read_talks, headings=part.headings),

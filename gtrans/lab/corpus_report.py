@@ -81,7 +81,7 @@ def _lines(data: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _flat(record: Mapping[str, Any]) -> dict[str, float | None]:
-    """Return the numbers of a split by name, a language's as ``LANG: NAME``."""
+    """Return the numbers of a split by name; a language's are ``LANG: NAME``."""
     numbers = {}
     for name, value in record.items():
         if isinstance(value, dict):
@@ -97,7 +97,7 @@ def _shown(number: float | None) -> str:
 
 
 def report(path: Path, languages: Sequence[str], max_doc_tokens: int) -> dict[str, Any]:
-    """Count a corpus, for a JSON file.
+    """Return the counts of a corpus, for a JSON file.
 
     Args:
         path: a folder with ``SPLIT.LANG``, or one of ``gtrans prepare``.
@@ -213,15 +213,13 @@ def _languages(path: Path, texts: Mapping[str, set[str]]) -> list[str]:
 
 @dataclass
 class SplitCounts:
-    """The counts of a split.
+    """The counts of a split; sentences are pairs, and lengths of documents are of the source.
 
     Attributes:
-        words: for each language, how often each token occurs.
+        words: how often each token occurs, by language.
         pairs, sources: hashes of all sentence pairs, and of the longer source sentences.
-        documents, sentences, chunks: their numbers; a sentence is a pair.
-        chunk_tokens: source tokens of all chunks, with two special tokens for each sentence.
-        longest, longest_in_tokens: sentences of the longest document, and source tokens of the
-            document with most.
+        chunk_tokens: source tokens, with two special tokens for each sentence.
+        longest, longest_in_tokens: largest number of sentences, and of tokens, of a document.
     """
 
     words: dict[str, Counter[str]]
@@ -235,7 +233,7 @@ class SplitCounts:
     longest_in_tokens: int = 0
 
     def add_document(self, pairs: Iterable[tuple[str, str]], max_doc_tokens: int) -> None:
-        """Count a document of sentence pairs."""
+        """Count a document."""
         source_words, target_words = self.words.values()
         # Of Chinese and the like, two characters count as a word.
         has_no_spaces = language_code(next(iter(self.words))) in WITHOUT_SPACES
@@ -264,8 +262,8 @@ class SplitCounts:
         """Return the counts for a JSON file, with the means of the papers' tables.
 
         Args:
-            train: the training text; None: there is none, or this is it.
-            vocabulary: for each language the known tokens; None: all are known.
+            train: counts of the training text; None: there is none, or this is it.
+            vocabulary: known tokens by language; None: all are known.
         """
         in_train = None
         if train is not None:
@@ -301,11 +299,7 @@ class SplitCounts:
 
 
 def count(files: Sequence[Path], languages: Sequence[str], max_doc_tokens: int) -> SplitCounts:
-    """Count a split of plain text or subwords.
-
-    Raises:
-        GtransError: the two files do not belong together, or cannot be read.
-    """
+    """Count a split of plain text or subwords."""
     counts = SplitCounts({lang: Counter() for lang in languages})
     pairs = Sides(files[0], files[1]).read()
     for has_text, document in groupby(pairs, key=lambda pair: pair is not None):

@@ -1,12 +1,9 @@
 """ctxpro: is the word that the context asks for in the translation?
 
 Wicks and Post, "Identifying Context-Dependent Translations for Evaluation Set Production", WMT
-2023. An example of a set is a sentence with the sentences before it; the set names the rule by
-which the example was found and the word form that stands in the reference. A translation is right
-if its last sentence has that form as a word, or as several words in a row. As in the authors'
-program, case does not matter, and ASCII punctuation is taken out of the translation first; but see
-:func:`is_right` for apostrophes. Their program looks for the last sentence of a translation with a
-sentence splitter; here it is the last line of the example.
+2023. A translation is right if its last sentence has the form of the reference as a word, or as
+several words in a row. Case and ASCII punctuation do not matter. The last sentence is the last line
+of the example; the authors' code finds it with a sentence splitter.
 """
 
 from __future__ import annotations
@@ -42,7 +39,7 @@ class Example:
     Attributes:
         rule: the rule by which it was found, such as ``DO.ELL``.
         expected: the form that must be in the translation.
-        document: the film that it is from; empty: the set does not say.
+        document: its film; empty: the set does not say.
     """
 
     rule: str
@@ -51,10 +48,10 @@ class Example:
 
 
 def read_examples(path: str | os.PathLike[str]) -> list[Example]:
-    """The examples of a set, in order; the file may be gzipped.
+    """Return the examples of a set, in order; the file may be gzipped.
 
     Raises:
-        GtransError: the file cannot be read, or is not a set of ctxpro's (with the line).
+        GtransError: the file cannot be read, or is no set of ctxpro.
     """
     examples = []
     for entry in read_entries(path):
@@ -66,11 +63,10 @@ def read_examples(path: str | os.PathLike[str]) -> list[Example]:
 
 
 def is_right(sentence: str, expected: str) -> bool:
-    """Whether the translated sentence has the expected form, by the authors' rule or by ours.
+    """Return whether the translated sentence has the expected form.
 
-    The authors' code deletes apostrophes with the punctuation, but only in the translation, so
-    that no form with an apostrophe is found, such as French "l'" or "qu'il". So apostrophes are
-    also tried as ends of words on both sides.
+    The authors' code deletes apostrophes in the translation alone, so that it never finds forms
+    such as French "l'" or "qu'il". So apostrophes are also tried as ends of words, on both sides.
     """
     sentence, expected = sentence.lower(), expected.lower()
     words = sentence.translate(_NO_PUNCTUATION)
@@ -89,14 +85,14 @@ def _split_apostrophes(text: str) -> str:
 def read_translations(
     path: str | os.PathLike[str], examples: int, evalset: str | os.PathLike[str]
 ) -> list[str]:
-    """The last translated sentence of every example.
+    """Return the last translated sentence of every example.
 
     Args:
-        path: the examples as documents, an empty line between them; or a line for each, whose
-            sentences, if there are several, are separated by ``<eos>``; or documents with ids
-            (:mod:`gtrans.text.reader`), in the order of the set.
-        examples: how many there are.
-        evalset: the file that they are from, for messages.
+        path: the examples as documents, an empty line between them; or as lines, with ``<eos>``
+            between sentences; or as documents with ids (:mod:`gtrans.text.reader`), in the order of
+            the set.
+        examples: number of examples.
+        evalset: their file, for messages.
 
     Raises:
         GtransError: the file cannot be read or has another number of examples.
@@ -116,11 +112,7 @@ def read_translations(
 
 
 def measure(score_input: ScoreInput) -> ScoreResult:
-    """The share of right translations in percent, of all examples and by rule.
-
-    Raises:
-        GtransError: as for :func:`read_examples` and :func:`read_translations`.
-    """
+    """Return the percentage of right translations, of all examples and by rule."""
     evalset = score_input.args.ctxpro
     examples = read_examples(evalset)
     rights = {}

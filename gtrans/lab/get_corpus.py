@@ -111,7 +111,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _as_asked(args: argparse.Namespace, corpus: PaperCorpus) -> PaperCorpus:
-    """Return the corpus with the splits, boundaries and cleaning of the options."""
+    """Apply the options of the command line to a corpus."""
     if args.boundary is not None and corpus.name != "own":
         raise GtransError(f"`--boundary` is for own; the files of {corpus.name} say it themselves")
     chosen = None
@@ -160,13 +160,7 @@ def _pairs(args: argparse.Namespace, corpus: PaperCorpus) -> list[tuple[str, str
 
 @dataclass
 class Counts:
-    """The numbers of kept and dropped pairs of a split.
-
-    Attributes:
-        documents, pairs: kept documents and pairs.
-        dropped: dropped pairs by reason.
-        dropped_documents: documents that lost all pairs.
-    """
+    """Numbers of kept documents and pairs, of dropped pairs by reason, and of emptied documents."""
 
     documents: int = 0
     pairs: int = 0
@@ -189,16 +183,14 @@ def write_corpus(
     folder: Path,
     force: bool = False,
 ) -> dict[str, Counts]:
-    """Read a corpus from the folder ``source`` with its files, and write it to ``folder``.
+    """Read a corpus from the files below ``source``, write it to ``folder``, and return its counts.
 
     Args:
-        corpus: the corpus.
-        pairs: its language pairs.
-        source, folder: the folders.
+        pairs: language pairs.
         force: also replace texts that this command did not write.
 
     Returns:
-        the counts by split, and by pair if there are several.
+        counts by the name of the text: ``train``, or ``train.en-de`` in a corpus of several pairs.
 
     Raises:
         GtransError: a file is missing or does not have its format, or nothing can be written.
@@ -259,7 +251,7 @@ def write_corpus(
 def _groups(
     corpus: PaperCorpus, form: Form, pairs: Sequence[tuple[str, str]]
 ) -> list[tuple[str, ...]]:
-    """Return the alternative names of all files that are needed."""
+    """Return the alternative names of each file that is needed."""
     groups: list[tuple[str, ...]] = []
     for languages in pairs:
         for split, parts in form.splits.items():
@@ -296,7 +288,7 @@ def _cleaning(corpus: PaperCorpus, split: str) -> Cleaning:
 
 
 def _earlier(folder: Path) -> dict[str, Any]:
-    """Read the record of an earlier call in a folder; empty: there is none."""
+    """Return the record of an earlier call in a folder; empty: there is none."""
     try:
         record = read_object(folder / RECORD, "; remove it")
     except FileNotFoundError:
@@ -312,7 +304,7 @@ def _names(corpus: PaperCorpus, form: Form) -> list[str]:
 
 
 def _of_pair(corpus: PaperCorpus, languages: tuple[str, str]) -> str:
-    """Return the part of a file's name that says its pair; empty: there is one pair."""
+    """Return the part of a file's name that names the language pair, if the corpus has several."""
     return f".{'-'.join(languages)}" if corpus.others else ""
 
 
@@ -328,7 +320,7 @@ def _paths(corpus: PaperCorpus, form: Form, languages: tuple[str, str], folder: 
 def _write_pair(
     corpus: PaperCorpus, form: Form, inputs: Files, languages: tuple[str, str], folder: Path
 ) -> dict[str, Counts]:
-    """Write all splits of a language pair, together or not at all."""
+    """Write all splits of a language pair, or none."""
     several, names = _of_pair(corpus, languages), _names(corpus, form)
     paths = _paths(corpus, form, languages, folder)
     with replacing(*paths, inputs=inputs.values()) as temporary, ExitStack() as stack:
@@ -355,7 +347,6 @@ def _read(
     split: str,
     languages: tuple[str, str],
 ) -> Pairs:
-    """Yield the pairs of all parts of a split, one after the other."""
     for part in parts:
         paths = [inputs[group] for group in part.patterns(split, *languages, corpus.year)]
         empty = True
@@ -368,14 +359,14 @@ def _read(
 
 
 class SplitWritten:
-    """Writes the two ``files`` of a split, an empty line between documents, and counts."""
+    """Writes the two files of a split, with an empty line between documents, and counts."""
 
     def __init__(self, files: Sequence[TextIO]) -> None:
         self.counts = Counts()
         self._files, self._inside = files, False
 
     def write(self, pair: Pair | None) -> None:
-        """Write a pair; None: the next pair belongs to another document."""
+        """Write a pair; None ends the document."""
         if pair is not None:
             needs_boundary = not self._inside and self.counts.documents > 0
             for file, text in zip(self._files, pair[:2], strict=True):
@@ -394,11 +385,8 @@ def clean(
     """Yield the kept pairs with all boundaries between documents, and count the dropped ones.
 
     Args:
-        pairs: the pairs of a split.
-        cleaning: which pairs are kept.
-        languages: the languages of the two sides.
         label: name of the split, for error messages.
-        counts: counts dropped pairs and documents.
+        counts: dropped pairs and documents are added to it.
 
     Raises:
         GtransError: a pair is empty on a side, and such pairs are errors; or no pair is left.

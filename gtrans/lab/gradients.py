@@ -1,8 +1,8 @@
-"""Gradients by distance: which sentences a translation depends on.
+"""Gradients by distance: how much a translation depends on each sentence around it.
 
-As in Feng et al. 2022 (§5.3, figure 4), the loss of each target sentence is differentiated
-with respect to the embedded words of all sentences that the model has read. The result is the
-mean norm of this gradient at a word, by the distance in sentences.
+The loss of each target sentence is differentiated with respect to the embedded words of all
+sentences. The result is the mean norm of the gradient at a word, by distance in sentences (Feng et
+al. 2022, §5.3, figure 4).
 """
 
 from __future__ import annotations
@@ -28,13 +28,10 @@ SIDES = ("source", "target")
 
 @dataclass
 class GradientsByDistance:
-    """Sums of gradient norms by side and distance.
+    """Sums of gradient norms and numbers of words, by side and distance.
 
-    Attributes:
-        norms: sum of the norms over words, by side and distance. The distance is the number
-            of sentences from the word to the loss: 0 is the same sentence, a negative distance
-            is a later one. With bins, it is the smallest distance of the bin.
-        words: number of words, by side and distance.
+    A distance is the number of sentences from the word to the loss: 0 is the same sentence, a
+    negative distance is a later one. A bin is named by its smallest distance.
     """
 
     norms: dict[tuple[str, int], float] = field(default_factory=lambda: defaultdict(float))
@@ -48,17 +45,15 @@ class GradientsByDistance:
         return self.norms[key] / self.words[key]
 
     def distances(self) -> list[int]:
-        """Return all distances that occurred, in order."""
+        """Return the distances that occurred, in order."""
         return sorted({distance for _, distance in self.words})
 
     def add(self, side: str, gradient: Tensor, distance: Tensor) -> None:
-        """Count one gradient.
+        """Add the gradient of a loss at some words.
 
         Args:
-            side: one of :data:`SIDES`.
-            gradient: gradient of a loss at the embedded words, ``(words, dim)``.
-            distance: sentences from each word to the loss, ``(words,)``; negative for later
-                sentences.
+            gradient: ``(words, dim)``.
+            distance: ``(words,)``.
         """
         norms = gradient.norm(dim=1).double()
         for value in torch.unique(distance).tolist():
@@ -72,9 +67,9 @@ class Distances:
     """The words whose gradients are measured.
 
     Attributes:
-        farthest: words at larger distances are left out.
-        bin: number of distances in a bin: 10: 0 to 9, 10 to 19, -10 to -1.
-        unique: a word that occurs several times in a bin counts once, where it is nearest.
+        farthest: the largest distance.
+        bin: distances in a bin; with 10: 0 to 9, 10 to 19, -10 to -1.
+        unique: whether a word that occurs several times in a bin counts once, where it is nearest.
     """
 
     farthest: int = 5
@@ -85,8 +80,7 @@ class Distances:
         """Return the numbers of the chosen words and the starts of their bins, both ``(n,)``.
 
         Args:
-            distance: distance of each word, ``(words,)``.
-            words: ids of the words, ``(words,)``.
+            distance, words: distance and id of each word, ``(words,)``.
             nearest: the smallest distance.
         """
         is_near = (distance >= nearest) & (distance <= self.farthest)
@@ -112,14 +106,12 @@ def add_gradients(
     target: Tensor,
     distances: Distances,
 ) -> None:
-    """Differentiate the losses of all sentences of one row.
+    """Add the gradients of the losses of all sentences of one row.
 
     Args:
-        gradients: the norms are added to it.
-        model: a model of this project, in evaluation mode.
-        net_input: the input of the model, a batch of one row.
-        target: target ids, ``(1, length)``.
-        distances: the words to measure.
+        model: in evaluation mode.
+        net_input: a batch of one row.
+        target: ids, ``(1, length)``.
 
     Raises:
         GtransError: the model does not embed all words of a row at once.
@@ -165,7 +157,7 @@ def add_gradients(
 
 @contextmanager
 def embedded_words(model: Any) -> Iterator[dict[str, list[Tensor]]]:
-    """Collect the embedded words of both sides as leaves of autograd."""
+    """Collect the embedded words of both sides as leaves of autograd, inside the ``with`` block."""
     embedded: dict[str, list[Tensor]] = {side: [] for side in SIDES}
     handles = []
     for side, part in zip(SIDES, (model.encoder, model.decoder), strict=True):
@@ -180,7 +172,7 @@ def embedded_words(model: Any) -> Iterator[dict[str, list[Tensor]]]:
 
 
 def _replace_by_leaf(leaves: list[Tensor], _: nn.Module, __: object, output: Tensor) -> Tensor:
-    """Replace the output of a module by a leaf of autograd, as a forward hook."""
+    """Replace a module's output by a leaf of autograd (a forward hook)."""
     leaf = output.detach().requires_grad_()
     leaves.append(leaf)
     return leaf
@@ -195,12 +187,12 @@ _LAYER_SIDES = ("encoder", "decoder")
 
 @dataclass(frozen=True)
 class LayerGradient:
-    """The gradient at one layer.
+    """The gradient of the training loss at one layer.
 
     Attributes:
         side: ``encoder`` or ``decoder``.
         layer: from 1, the lowest.
-        norm: norm of the gradient of the loss per token (nats) at all parameters of the layer.
+        norm: norm over all parameters of the layer; the loss is in nats per token.
     """
 
     side: str
@@ -209,7 +201,7 @@ class LayerGradient:
 
 
 def criterion_of(path: str | Path, task: Any) -> Any:
-    """Return the criterion with which a checkpoint was trained.
+    """Return the criterion of a checkpoint's training, in evaluation mode.
 
     Raises:
         GtransError: the checkpoint does not store it.
@@ -229,14 +221,11 @@ def criterion_of(path: str | Path, task: Any) -> Any:
 def layer_gradients(
     model: Any, criterion: Any, samples: Iterable[dict[str, Any]]
 ) -> list[LayerGradient]:
-    """Differentiate the mean loss of some units with respect to the parameters of every layer.
-
-    This is the gradient of an update with all these units as its batch, without dropout.
+    """Return every layer's gradient, for one update with all samples as its batch and no dropout.
 
     Args:
-        model: a model of this project, in evaluation mode.
-        criterion: gives loss, size and logs for a model and a sample.
-        samples: batches of units, whose ``net_input`` is complete and on the model's device.
+        model: in evaluation mode.
+        samples: batches whose ``net_input`` is complete and on the model's device.
     """
     model.zero_grad(set_to_none=True)
     size = 0.0

@@ -1,4 +1,4 @@
-"""The values in the log of a training run, by the number of updates."""
+"""Values in the log of a training run, by the number of updates."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _SUMMARY = re.compile(r"(?:^|\| )epoch \d+ \| (?:valid on '([^']+)' subset \| )?
 
 @dataclass(frozen=True)
 class Record:
-    """The values that were logged at one moment.
+    """Values that were logged at one moment.
 
     Attributes:
-        updates: updates of the run up to then.
-        values: values by fairseq's names: losses in bits (``loss``, ``nll_loss``), scores,
-            ``gnorm``, ``lr``, ``weight_group_1`` .., and ``wall``, the seconds since the run began.
+        updates: updates of the run so far.
+        values: by fairseq's names: ``loss``, ``nll_loss`` (bits), scores, ``gnorm``, ``lr``,
+            ``weight_group_1`` .., ``wall`` (seconds since the run began).
     """
 
     updates: int
@@ -35,10 +35,9 @@ class TrainingHistory:
     """The log of a run. Updates that were repeated after an interruption count once.
 
     Attributes:
-        path: the log.
-        inner: every ``--log-interval`` updates, means since the record before.
-        epochs: at the end of every epoch, means over the epoch.
-        valid: at every validation, by the name of the split.
+        inner: means since the record before, every ``--log-interval`` updates.
+        epochs: means over each epoch.
+        valid: validations, by the name of the split.
     """
 
     path: Path
@@ -60,12 +59,12 @@ class TrainingHistory:
         return list(names)
 
     def series(self, split: str, name: str) -> list[tuple[int, float]]:
-        """Return ``(updates, value)`` wherever the split has a value of this name."""
+        """Return ``(updates, value)`` of every record that has the value."""
         records = self.records(split)
         return [(entry.updates, entry.values[name]) for entry in records if name in entry.values]
 
     def add(self, own: list[Record], record: Record) -> None:
-        """Add a record to ``own``; remove later ones, which an interrupted run repeats."""
+        """Add a record to ``own``, and remove later ones, which an interrupted run repeats."""
         for records in (self.inner, self.epochs, *self.valid.values()):
             while records and records[-1].updates > record.updates:
                 records.pop()
@@ -78,8 +77,8 @@ def read_history(run_folder: str | Path) -> TrainingHistory:
     """Read the log of a run.
 
     Args:
-        run_folder: the folder of a run (``--save-dir``) with its log ``train.log``; or a log: the
-            output of a training with ``--log-format simple``.
+        run_folder: a folder (``--save-dir``) with ``train.log``, or the output of a training with
+            ``--log-format simple``.
 
     Raises:
         GtransError: there is no such log, or nothing about a training in it.

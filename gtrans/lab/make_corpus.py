@@ -96,13 +96,9 @@ def run(args: argparse.Namespace) -> None:
 def write_corpus(
     out: Path, seed: int, docs: int, items: int = 400, join: int = 1
 ) -> dict[str, Any]:
-    """Write the corpus into a folder; return the contents of corpus.json.
-
-    Files of an earlier run are replaced together; other files in the folder stay.
+    """Write the corpus into a folder, and return the contents of corpus.json.
 
     Args:
-        out: the folder.
-        seed: the random seed.
         docs: documents of the three splits together.
         items: contrastive items per phenomenon and distance.
         join: documents that are written as one; the last of a split may be shorter.
@@ -161,7 +157,7 @@ def _random_stream(*names: object) -> random.Random:
 def _splits(
     seed: int, docs: int, item_sources: set[tuple[str, ...]]
 ) -> dict[str, list[SyntheticDocument]]:
-    """Draw the documents of the splits: all different, none with the source of an item."""
+    """Draw the documents of the splits, all different, none with the source of an item."""
     lengths = sorted({len(source) for source in item_sources})
     held_out = min(200, max(50, docs // 20))
     sizes = {"valid": held_out, "test": held_out, "train": docs - 2 * held_out}

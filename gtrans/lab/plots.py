@@ -30,9 +30,9 @@ class Point:
 
     Attributes:
         x: a number, or the name of a category.
-        y: the value; the mean if there are several runs.
+        y: the value; the mean of several runs.
         low, high: ends of its interval, or the smallest and the largest run; None: neither.
-        runs: of how many runs ``y`` is the mean.
+        runs: number of runs.
     """
 
     x: X
@@ -47,14 +47,10 @@ class Series:
     """Points that share a colour and a name.
 
     Attributes:
-        label: its name in the legend.
-        points: its points, sorted by ``x`` if these are numbers.
-        colour: number of its colour; series with the same number belong together.
-        kind: ``line``: points joined by lines; ``limit``: a dashed line that other points cannot
-            pass; ``bars``.
-        dashed: whether its line is dashed, to tell it from others of its colour.
-        shade: a colour from 0 (dark) to 1 (light) for ordered series, such as layers; None: the
-            colour of ``colour``.
+        points: sorted by ``x`` if these are numbers.
+        colour: series with the same number belong together.
+        kind: ``limit`` is a dotted line that other points cannot pass.
+        shade: from 0 (dark) to 1 (light) for ordered series, such as layers; None: use ``colour``.
         marker: number of the marker of its points; None: the number of the colour.
     """
 
@@ -69,14 +65,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Panel:
-    """A pair of axes.
-
-    Attributes:
-        title: its heading.
-        x_label, y_label: names of the axes, with units.
-        series: the series to draw.
-        logarithmic: whether the values have a logarithmic axis.
-    """
+    """A pair of axes; ``logarithmic`` is the y axis."""
 
     title: str
     x_label: str
@@ -87,13 +76,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Figure:
-    """Panels side by side.
-
-    Attributes:
-        title: the title above all panels; empty: none.
-        panels: from left to right, row by row.
-        facts: the provenance of the numbers, for JSON.
-    """
+    """Panels side by side, row by row; ``facts`` is the provenance of the numbers, for JSON."""
 
     title: str
     panels: tuple[Panel, ...]
@@ -101,10 +84,7 @@ class Figure:
 
 
 def mean_of_runs(runs: Iterable[Sequence[tuple[X, float]]]) -> tuple[Point, ...]:
-    """Return the mean, smallest and largest value of several runs at each ``x``.
-
-    Runs need not have the same ``x``; :attr:`Point.runs` says how many have one.
-    """
+    """Return the mean, smallest and largest value at each ``x``, over the runs that have it."""
     values: dict[X, list[float]] = defaultdict(list)
     for run in runs:
         for x, y in run:
@@ -113,7 +93,7 @@ def mean_of_runs(runs: Iterable[Sequence[tuple[X, float]]]) -> tuple[Point, ...]
 
 
 def shades(count: int) -> list[float]:
-    """Return the shades of ``count`` ordered series."""
+    """Return a shade for each of ``count`` ordered series."""
     return [number / max(count - 1, 1) for number in range(count)]
 
 
@@ -124,7 +104,7 @@ def _mean(x: X, values: Sequence[float]) -> Point:
 
 
 def to_json(figure: Figure) -> dict[str, Any]:
-    """Return the figure as an object; a value that is not finite is null."""
+    """Return the figure for JSON; a value that is not finite is null."""
     return with_schema("figure", finite(asdict(figure)))
 
 
@@ -147,11 +127,11 @@ _MANY_SERIES = 12  # of more, a legend has the first, the last and some between
 
 
 def check_figure(args: argparse.Namespace, inputs: Sequence[str | Path]) -> None:
-    """Check ``--plot`` before anything is computed.
+    """Check that the files of ``--plot`` can be drawn and written, before anything is computed.
 
     Raises:
         GtransError: a plot, or the file with its numbers, cannot be written or is one of the
-            ``inputs``.
+            ``inputs``; or matplotlib is not installed.
     """
     for path in map(Path, args.plot):
         if path.suffix not in SUFFIXES:
@@ -163,11 +143,7 @@ def check_figure(args: argparse.Namespace, inputs: Sequence[str | Path]) -> None
 
 
 def figure_class() -> Any:
-    """Return matplotlib's ``Figure``, which needs no screen.
-
-    Raises:
-        GtransError: matplotlib is not installed.
-    """
+    """Return matplotlib's ``Figure``, which needs no screen."""
     _matplotlib()
     return importlib.import_module("matplotlib.figure").Figure
 
@@ -178,7 +154,7 @@ def _matplotlib() -> Any:
 
 
 def plain(text: str) -> str:
-    """Escape dollars, between which matplotlib reads mathematics."""
+    """Escape dollar signs, between which matplotlib reads mathematics."""
     return text.replace("$", r"\$")
 
 
@@ -188,9 +164,6 @@ def write_together(contents: Mapping[Path, str | Callable[[], Any]]) -> None:
     Args:
         contents: for every file its text, or a function that returns a figure of matplotlib; the
             suffix of the file is the format.
-
-    Raises:
-        GtransError: a file cannot be written.
     """
     # A figure is the same file again, and the text of an SVG is text.
     settings = {"svg.hashsalt": "gtrans", "svg.fonttype": "none"}
@@ -207,11 +180,7 @@ def write_together(contents: Mapping[Path, str | Callable[[], Any]]) -> None:
 
 
 def write_figure(figure: Figure, paths: Iterable[str]) -> None:
-    """Draw a figure into each of ``paths``, and write its numbers as JSON beside them.
-
-    Raises:
-        GtransError: a file cannot be written; then none is.
-    """
+    """Draw a figure into ``paths``, and write its numbers as JSON beside them; or write nothing."""
     text = json.dumps(to_json(figure), indent=2) + "\n"
     contents: dict[Path, str | Callable[[], Any]] = {}
     for path in map(Path, paths):
@@ -323,7 +292,7 @@ def _marker(series: Series, points: int) -> str:
 
 
 def _draw_bars(axes: Any, bars: Sequence[Series]) -> None:
-    """Draw the bars of all series, bars of a category side by side over its name."""
+    """Draw the bars of all series; bars of one category stand side by side over its name."""
     positions: dict[str, int] = {}
     for series in bars:
         for point in series.points:
@@ -378,7 +347,7 @@ def add_plot(group: argparse._ArgumentGroup) -> None:
 
 
 def title_of(labels: Sequence[str]) -> str:
-    """Return the title of a figure: the label of the only model."""
+    """Return the title of a figure: the label of the only model, or nothing."""
     return labels[0] if len(labels) == 1 else ""
 
 

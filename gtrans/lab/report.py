@@ -40,7 +40,7 @@ SIGNIFICANT = 0.05
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of ``gtrans report``: its own, and ``gtrans score``'s."""
+    """Declare the options of ``gtrans report`` and ``gtrans score``."""
     page = parser.add_argument_group("page")
     page.add_argument("--output", required=True, metavar="FILE", help="the page to write")
     score.add_arguments(parser)
@@ -107,7 +107,7 @@ def _scores(report: Report) -> Iterator[str]:
 
 
 def _score(report: Report, column: Measurement, system: str) -> str:
-    """Return the score of a system, in bold if it is the best of several as printed."""
+    """Return the printed score of a system, in bold if it is the best of several."""
     shown = {name: f"{column.score(name):.{column.digits}f}" for name in report.systems}
     numbers = [float(text) for text in shown.values()]
     best = max(numbers) if column.higher_is_better else min(numbers)
@@ -137,11 +137,11 @@ def _score_details(entry: Mapping[str, Any], digits: int) -> Iterator[str]:
 
 
 def _reader(report: Report, texts: Texts) -> dict[str, Any]:
-    """Return the data of the page's script, with short keys for its many sentences.
+    """Return the data of the page's script.
 
-    ``systems``: their names; ``documents``: for each the sentences of the source ``s``, the
-    reference ``r``, the systems ``h``, and chrF2 of each system and sentence ``c``, if it was
-    measured. There are none if a translation has other sentences than the reference.
+    ``systems`` are names. ``documents`` have lists by sentence: ``s`` source, ``r`` reference,
+    ``h`` each system, ``c`` chrF2 of each system, if measured. There are no documents if a
+    translation has other sentences than the reference.
     """
     references, systems = texts.references[0], texts.systems
     shape = [len(document) for document in references]
@@ -165,7 +165,7 @@ def _reader(report: Report, texts: Texts) -> dict[str, Any]:
 
 
 def _sentence_scores(report: Report, systems: Sequence[str], sentences: int) -> list[list[float]]:
-    """Return chrF2 of every sentence of each system; empty if it was not measured."""
+    """Return chrF2 of every sentence, by system; empty if it was not measured."""
     chrf = report.measurements.get("chrf")
     if chrf is None or chrf.unit != "sentence":
         return []

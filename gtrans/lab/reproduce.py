@@ -97,7 +97,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _entry(table: Table) -> dict[str, Any]:
-    """The table in the catalogue, with the models of its rows."""
+    """Return the table in the catalogue, with the models of its rows."""
     paper = table.paper["name"]
     models = {
         row.model: read_definitions("models")[row.model] for row in table.rows.values() if row.model
@@ -152,10 +152,9 @@ def _make(args: argparse.Namespace) -> None:
 
 
 def _snakemake(request: Any, files: Path, folder: Path, options: Sequence[str]) -> int:
-    """Run the Snakefile in a folder, and return its exit status; ``files``: for the request.
+    """Run the Snakefile in ``folder`` with a request in ``files``; return its exit status.
 
-    A signal to this process is passed on to all processes of Snakemake, so that trainings end with
-    a checkpoint.
+    All processes of Snakemake get a signal to this one, so that trainings end with a checkpoint.
     """
     with atomic_writer(files / "request.json") as file:
         file.write(json.dumps(request))

@@ -1,4 +1,4 @@
-"""The checkpoints of models: of one or several runs each, in the order of their updates."""
+"""Checkpoints of models, by run and number of updates."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gtrans.messages import printable
 
 @dataclass(frozen=True)
 class Step:
-    """A checkpoint of a run; ``updates``: its number of updates (0 if it does not say)."""
+    """A checkpoint of a run, and its number of updates."""
 
     path: Path
     updates: int
@@ -21,25 +21,17 @@ class Step:
 
 @dataclass(frozen=True)
 class TrainingRun:
-    """Checkpoints of one training, by updates.
-
-    Attributes:
-        label: its model; several seeds are runs of one model.
-        steps: the checkpoints to analyse.
-    """
+    """Checkpoints of one training, by updates; several seeds of a model share its label."""
 
     label: str
     steps: tuple[Step, ...]
 
 
 def runs_of(models: Mapping[str, Sequence[str]]) -> list[TrainingRun]:
-    """The runs of models, given by checkpoints or run folders.
+    """Return the runs of models, from checkpoints or run folders by label.
 
-    Checkpoints in one folder belong to one run. All checkpoints of a run folder count, but only
-    one for a number of updates: ``checkpoint_best.pt`` is a copy of another.
-
-    Args:
-        models: paths of each model, by its label.
+    Checkpoints in one folder belong to one run. All checkpoints of a run folder count, but only one
+    for a number of updates: ``checkpoint_best.pt`` is a copy of another.
 
     Raises:
         GtransError: a path has no checkpoint, or one is damaged.
@@ -71,7 +63,7 @@ def runs_of(models: Mapping[str, Sequence[str]]) -> list[TrainingRun]:
 
 
 def checkpoints_of(runs: Iterable[TrainingRun]) -> list[Path]:
-    """The files of all checkpoints of some runs."""
+    """Return the files of all checkpoints of some runs."""
     files: list[Path] = []
     for run in runs:
         files += [step.path for step in run.steps]
@@ -79,11 +71,7 @@ def checkpoints_of(runs: Iterable[TrainingRun]) -> list[Path]:
 
 
 def updates_of(path: Path) -> int:
-    """The updates of a checkpoint's training, 0 if it does not say.
-
-    Raises:
-        GtransError: there is no such checkpoint, or it is damaged.
-    """
+    """Return the number of updates that a checkpoint stores; 0: it stores none."""
     from gtrans.checkpoints.reading import read_checkpoint
     from gtrans.modules.file_values import reading  # see runs_of
 
@@ -99,7 +87,7 @@ def updates_of(path: Path) -> int:
 
 
 def add_checkpoints(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
-    """``--path``: models, by checkpoints or run folders."""
+    """Add ``--path``: models, as checkpoints or run folders."""
     parser.add_argument(
         "--path",
         required=True,
@@ -111,14 +99,13 @@ def add_checkpoints(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -
 
 
 def labelled_paths(arguments: Sequence[str]) -> dict[str, list[str]]:
-    """The paths of every label, in the order of the labels.
+    """Return the paths of every label, in the order of the labels.
 
-    Without ``LABEL=`` a folder is called by its name, and a file by its folder. Paths with
-    one label are runs of one model (its seeds), or checkpoints of one run.
+    Without ``LABEL=`` a folder is called by its name, and a file by its folder.
 
     Raises:
-        GtransError: a label is empty or cannot be printed, or two folders that are not labelled
-            have the same name.
+        GtransError: a label is empty or cannot be printed, or two folders without a label have the
+            same name.
     """
     labelled, unlabelled = dict[str, list[str]](), dict[str, Path]()
     for argument in arguments:

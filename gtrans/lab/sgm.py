@@ -36,7 +36,7 @@ _PARTS = re.compile(r"</?(?:p|hl)\b[^<>]*>", re.IGNORECASE)
 
 
 class _Version(NamedTuple):
-    """A text of a document in a test set: its source, a reference, or a system's translation."""
+    """A text of a document: its source, a reference, or a system's translation."""
 
     role: Role | None  # None: the file does not say
     name: str
@@ -44,7 +44,7 @@ class _Version(NamedTuple):
 
 @dataclass
 class _Versions:
-    """A document of a test set with all its texts: sentences and their lines by the ids."""
+    """A document with all its texts: sentences and their lines, by id."""
 
     name: str
     line: int
@@ -53,7 +53,7 @@ class _Versions:
 
 
 class _Tag(NamedTuple):
-    """A tag of the format: its name, attributes, and the line behind it."""
+    """A tag of the format, and the line behind it."""
 
     name: str
     attributes: dict[str, str]
@@ -63,10 +63,9 @@ class _Tag(NamedTuple):
 class _SetParser:
     """Reads the documents of a test set, which calls itself XML or SGML and is neither.
 
-    Published test sets have unescaped ``&``, missing end tags, and tags in either case, on which
-    XML parsers fail or lose text. Only the tags of the format are tags, any other ``<`` is text;
-    ``<hl>`` and ``<p>`` are parts of a text. There are no entities of the file's own, so nothing
-    expands and nothing is fetched.
+    Published sets have unescaped ``&``, missing end tags, and tags in either case. So only the tags
+    of the format are tags, any other ``<`` is text; ``<hl>`` and ``<p>`` are parts of a text.
+    Entities of the file's own are not expanded.
 
     Args:
         path: the file, for messages.
@@ -87,11 +86,7 @@ class _SetParser:
         self._seg_id = ""  # id of the sentence that is open
 
     def parse(self, text: str) -> list[_Versions]:
-        """Return the documents.
-
-        Raises:
-            GtransError: a sentence stands outside of a document, or an id occurs twice in one.
-        """
+        """Return the documents."""
         line, position = 1, 0
         for match in re.finditer(rf"<(/?)({self._names})\b([^<>]*)>", text, re.IGNORECASE):
             between = text[position : match.start()]
@@ -172,8 +167,8 @@ def _plain(text: str) -> str:
 class TestSet(Reader):
     """SGM of NIST, WMT and IWSLT, and the XML of WMT from 2021 on.
 
-    Of a file with several references all are read, or those that are chosen. A sentence that has
-    none, and the test suites of WMT, are left out where references are read, as in sacreBLEU.
+    Sentences without a reference, and the test suites of WMT, are left out where references are
+    read, as in sacreBLEU.
     """
 
     __test__ = False  # it is no test of pytest's
@@ -202,7 +197,6 @@ class TestSet(Reader):
                 yield Document(document.name, document.line, segments)
 
     def _choose(self, documents: Sequence[_Versions]) -> list[_Version]:
-        """Choose the texts to read."""
         versions: dict[_Version, None] = {}
         for document in documents:
             versions |= dict.fromkeys(document.sentences)
@@ -224,11 +218,7 @@ class TestSet(Reader):
         return chosen
 
     def versions(self) -> list[_Versions]:
-        """Read all documents.
-
-        Raises:
-            GtransError: there is none.
-        """
+        """Return all documents."""
         text = "\n".join(line for _, line in self.lines)
         with_sides = _has(r"<dataset\b", "\n".join(self.head.lines))
         documents = _SetParser(self.path, with_sides).parse(text)

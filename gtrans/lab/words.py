@@ -1,8 +1,7 @@
 """The words of a sentence, and the subwords of each.
 
-A *word* consists of letters and digits between spaces and punctuation, with hyphens and
-apostrophes inside, or is a punctuation mark. In scripts without spaces a word is a subword of the
-pipeline.
+A word consists of letters and digits with hyphens and apostrophes inside, or is a punctuation mark.
+In scripts without spaces it is a subword.
 """
 
 from __future__ import annotations
@@ -29,12 +28,11 @@ _UNSPACED = re.compile(
 
 @dataclass(frozen=True)
 class SegmentedSentence:
-    """Find the words of a sentence.
+    """The words of a sentence.
 
     Attributes:
-        sentence: its text.
-        spans: begin and end of each word in it.
-        subwords: for each word the numbers of its subwords; every subword belongs to one word.
+        spans: begin and end of each word.
+        subwords: numbers of each word's subwords; every subword belongs to one word.
     """
 
     sentence: str
@@ -43,18 +41,18 @@ class SegmentedSentence:
 
     @property
     def texts(self) -> list[str]:
-        """The words as the user wrote them."""
+        """The words, as in the sentence."""
         return [self.sentence[begin:end] for begin, end in self.spans]
 
     def with_other(self, number: int, word: str) -> str:
-        """Return the sentence with another word in the place of the word ``number``."""
+        """Return the sentence with another word as its word ``number``."""
         begin, end = self.spans[number]
         return self.sentence[:begin] + word + self.sentence[end:]
 
 
 @cache
 def words_of_side(side: CorpusSide) -> list[list[SegmentedSentence]]:
-    """Find the words of the sentences of one side of a corpus."""
+    """Return the words of all sentences of one side of a corpus, by document."""
     documents = []
     for document, encoded in zip(side.documents, side.encoded, strict=True):
         sentences = []
@@ -76,13 +74,11 @@ def _begins(sentence: str, starts: Sequence[int]) -> list[int]:
 def words_of(pipeline: TextPipeline, sentence: str, encoded: str) -> SegmentedSentence:
     """Find the words of a sentence.
 
-    A subword belongs to the word of its first character. A word without such a subword is joined
-    to the word before it.
+    A subword belongs to the word of its first character. A word without such a subword is joined to
+    the word before it.
 
     Args:
-        pipeline: encodes the sentence.
-        sentence: plain text.
-        encoded: its subwords, separated by spaces.
+        encoded: subwords, separated by spaces.
     """
     subwords = encoded.split()
     starts = _starts(sentence, [pipeline.unsegment(subword) for subword in subwords])
@@ -134,7 +130,7 @@ def _align(text: str, sentence: str) -> list[int]:
 
 
 def _folded(text: str) -> str:
-    """Return a text without spaces and case, with as many characters otherwise."""
+    """Remove spaces and case; no other character changes its width."""
     characters = []
     for character in text:
         if not character.isspace():

@@ -107,9 +107,9 @@ class Cost:
     """The cost of translating a text in a process of its own.
 
     Attributes:
-        tokens: tokens of the text, without special tokens.
-        seconds: CPU seconds of the process; on a GPU by the clock.
-        peak: largest memory of the process in megabytes: resident, or on the GPU.
+        tokens: without special tokens.
+        seconds: CPU seconds; on a GPU by the clock.
+        peak: largest memory in megabytes: resident, or on the GPU.
     """
 
     tokens: int
@@ -120,14 +120,11 @@ class Cost:
 def costs(
     models: Mapping[str, str], lengths: Sequence[int], cpu: bool, fp16: bool
 ) -> dict[str, list[Cost]]:
-    """The cost of every length, by the label of the model.
-
-    Each is measured in a fresh process, so that its memory holds nothing else.
+    """Return the cost of every length in a fresh process, by the label of the model.
 
     Args:
         models: a checkpoint of each model, by its label.
         lengths: tokens of a text.
-        cpu, fp16: see :func:`gtrans.translating.loading.load_models`.
 
     Raises:
         GtransError: a checkpoint is missing or damaged, or its positions do not reach as far as a
@@ -215,7 +212,7 @@ def cost_figure(measured: Mapping[str, Sequence[Cost]], title: str = "") -> Figu
 
 
 def per_token(cost: Cost) -> float:
-    """Return the milliseconds for each token of the translations."""
+    """Return milliseconds per token."""
     return 1000 * cost.seconds / cost.tokens
 
 
@@ -225,7 +222,7 @@ def _begin_process() -> None:
 
 
 def peak() -> int:
-    """Return the bytes of the largest resident memory of this process."""
+    """Return the largest resident memory of this process, in bytes."""
     status = Path("/proc/self/status")
     if status.is_file():  # Linux; there rusage includes the memory of the parent process
         for line in status.read_text().splitlines():

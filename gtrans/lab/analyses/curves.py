@@ -88,15 +88,12 @@ def curves(
     values: Sequence[str] = DEFAULT_VALUES,
     title: str = "",
 ) -> Figure:
-    """Draw a panel for every value: its curve for every model.
+    """Draw a panel for every value, with a curve for every model (the mean of its runs).
 
     Args:
-        models: the logs of a model's runs, by its label. Several runs are drawn as their mean,
-            with the smallest and the largest value.
-        values: names of logged values, of training, or of a validation split behind its name:
-            ``valid:loss``. ``*`` stands for any characters; the values that it finds are curves
-            of one panel (``weight_group_*``).
-        title: of the figure.
+        models: the logs of a model's runs, by its label.
+        values: names of logged values: ``loss``, ``valid:loss`` of a validation split,
+            ``weight_group_*`` for several in one panel.
 
     Raises:
         GtransError: no run has a value of this name.

@@ -62,12 +62,12 @@ _WEIGHTS = ".fusion.weights"
 
 @dataclass(frozen=True)
 class FusionWeights:
-    """The scalars by which a model fuses its layers.
+    """The scalars by which a model fuses its layers (Yang et al. 2022).
 
     Attributes:
-        encoder: gate of each group of the encoder, ``sigmoid(w_i)`` (Eq 2).
-        decoder: gate of each layer of the decoder, ``sigmoid(w_j)`` (Eq 4); none if a group is its
-            last layer (``--decoder-group-fusion last``).
+        encoder: gate of each group, ``sigmoid(w_i)`` (Eq 2).
+        decoder: gate of each layer, ``sigmoid(w_j)`` (Eq 4); none with ``--decoder-group-fusion
+            last``.
         groups: weight psi of each group of the decoder, which add up to 1 (Eq 6).
     """
 
@@ -127,13 +127,7 @@ _History = list[tuple[int, FusionWeights]]
 
 
 def fusion_figure(runs: Sequence[TrainingRun], title: str = "") -> Figure:
-    """Draw the weights over updates, or of one checkpoint by layer and group.
-
-    Several runs of a model are drawn as their mean, with the smallest and the largest value.
-
-    Raises:
-        GtransError: see :func:`fusion_weights`.
-    """
+    """Draw the weights over updates, or by layer and group if each run has one checkpoint."""
     histories: dict[str, list[_History]] = {}
     paths: dict[str, list[str]] = {}
     for run in runs:

@@ -70,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Draw."""
+    """Draw the maps into the folder."""
     first, last = _sentences(args.sentences)
     folder = Path(args.out)
     check_output_folder("--out", folder, [args.data, args.path])
@@ -144,9 +144,8 @@ class Map:
     """The weights of one attention.
 
     Attributes:
-        place: the attention.
-        sentence: the sentence whose words write to a memory, from 1; None: the map has all words.
-        queries, keys: the labels of its rows and columns.
+        sentence: the sentence that writes to a memory, from 1; None: the map has all words.
+        queries, keys: labels of rows and columns.
         weights: ``(heads, queries, keys)``; the weights of a query add up to 1.
     """
 
@@ -173,11 +172,10 @@ class UnitText:
     """The words of one unit as a model reads and predicts them.
 
     Attributes:
-        source: the words of the encoder.
-        read: the input of the decoder.
-        predicted: the words that the decoder predicts.
+        source: words of the encoder.
+        read: input of the decoder.
         current: the part of ``source`` that is translated, in a window; otherwise all of it.
-        context: the subwords of a frozen BERT, or the words of a context encoder.
+        context: subwords of a frozen BERT, or words of a context encoder.
     """
 
     source: Axis
@@ -191,10 +189,8 @@ def unit_text(model: Any, task: Any, net_input: dict[str, Tensor], target: Tenso
     """Return the words of a batch of one unit.
 
     Args:
-        model: the model that reads it.
-        task: the task of the model.
-        net_input: the input of the batch, with the subwords of a BERT.
-        target: the target ids, ``(1, length)``.
+        net_input: with the subwords of a BERT.
+        target: ids, ``(1, length)``.
     """
     source_tokens = net_input["src_tokens"]
     target_tokens = net_input["prev_output_tokens"]
@@ -220,13 +216,7 @@ def _word_axis(layout: Any, tokens: Tensor, dictionary: Any) -> Axis:
 
 
 def attention_maps(model: Any, net_input: dict[str, Tensor], text: UnitText) -> list[Map]:
-    """Return the maps of all attentions of a model while it reads one unit.
-
-    Args:
-        model: in evaluation mode.
-        net_input: its input, a batch of one row.
-        text: the words of this row.
-    """
+    """Return the maps of all attentions of a model in evaluation mode while it reads one row."""
     calls: dict[Location, list[tuple[Tensor, Tensor]]] = {}
 
     def keep(place: Location, weights: Tensor, pairs: AttentionPlan | Pairs) -> None:
@@ -285,7 +275,7 @@ def _key_candidates(place: Location, text: UnitText) -> list[Axis]:
 
 
 def _fitting(count: int, axes: Sequence[Axis]) -> Axis:
-    """Return the first axis that has ``count`` words; numbers if there is none."""
+    """Return the first axis with ``count`` words, or numbers."""
     for axis in axes:
         if len(axis.labels) == count:
             return axis
@@ -293,7 +283,7 @@ def _fitting(count: int, axes: Sequence[Axis]) -> Axis:
 
 
 def of_sentences(maps: Iterable[Map], first: int, last: int) -> list[Map]:
-    """Return the rows of some sentences, and the columns to which these rows attend."""
+    """Return the rows of some sentences, and the columns to which they attend."""
     selected = []
     for heatmap in maps:
         sentences = heatmap.queries.sentences
@@ -310,7 +300,7 @@ def of_sentences(maps: Iterable[Map], first: int, last: int) -> list[Map]:
 
 
 def as_json(heatmap: Map) -> dict[str, Any]:
-    """Return a map as an object, with the mean of all heads and each head's weights."""
+    """Return a map for JSON, with the weights of each head and their mean."""
     return {
         "name": heatmap.name,
         "queries": heatmap.queries.labels,
@@ -333,7 +323,7 @@ _INCHES_A_WORD = 0.17
 
 
 def draw_map(heatmap: Map) -> Any:
-    """Return a figure of matplotlib with the mean of all heads."""
+    """Draw the mean of all heads with matplotlib."""
     weights = heatmap.weights.mean(0).numpy()
     rows, columns = weights.shape
     width = 2 + min(columns, _MANY_WORDS) * _INCHES_A_WORD

@@ -76,20 +76,14 @@ KINDS = {"update": "Update Attention", "memory": "Output Attention"}
 
 @dataclass
 class HeadGain:
-    """Trained and random attention compared, in bits; means over queries and heads.
-
-    Attributes:
-        queries: number of queries.
-        entropy: entropy of the trained memory's weights.
-        random_entropy: entropy of the random memory's weights.
-    """
+    """Entropies of trained and random attention, in bits; means over queries and heads."""
 
     queries: int = 0
     entropy: float = 0.0
     random_entropy: float = 0.0
 
     def add(self, trained: Tensor, random: Tensor) -> None:
-        """Count the weights ``(heads, queries, keys)`` of one call with both memories."""
+        """Add the weights ``(heads, queries, keys)`` of one call with both memories."""
         queries = trained.size(1)
         total = self.queries + queries
         self.entropy = (self.entropy * self.queries + _bits(trained)) / total
@@ -98,12 +92,12 @@ class HeadGain:
 
     @property
     def gain(self) -> float:
-        """Information gain of the trained memory's weights, in bits."""
+        """Information gain of the trained memory, in bits."""
         return self.random_entropy - self.entropy
 
 
 def _bits(weights: Tensor) -> float:
-    """Return the entropy of weights ``(heads, queries, keys)``: a sum over queries in bits."""
+    """Return the entropy of weights ``(heads, queries, keys)``, summed over queries, in bits."""
     weights = weights.double()
     nats = -float(torch.xlogy(weights, weights).sum())
     return nats / weights.size(0) / math.log(2)
@@ -114,7 +108,6 @@ class MemoryGain:
     """The gains of one checkpoint.
 
     Attributes:
-        label, path: the model and its checkpoint.
         size: memory vectors of a document.
         places: the gain of every Update and Output Attention.
         system: the class of the model.
@@ -127,7 +120,7 @@ class MemoryGain:
     system: str = ""
 
     def means(self) -> dict[str, float]:
-        """Return the mean gain over layers and sides, by :data:`KINDS` that the model has."""
+        """Return the mean gain over layers and sides, by :data:`KINDS`."""
         gains: dict[str, list[float]] = {}
         for place, gain in self.places.items():
             gains.setdefault(place.kind, []).append(gain.gain)
@@ -141,14 +134,10 @@ class MemoryGain:
 def memory_gain(
     run: TrainingRun, data: str, split: str, units: int, max_tokens: int, cpu: bool, fp16: bool
 ) -> MemoryGain:
-    """Measure the last checkpoint of a run while it reads a corpus.
-
-    Args:
-        run: the run.
-        data, split, units, max_tokens, cpu, fp16: see :func:`gtrans.lab.measure.analyse_runs`.
+    """Measure the last checkpoint of a run; options as in :func:`gtrans.lab.measure.analyse_runs`.
 
     Raises:
-        GtransError: see there; or the model has no memory.
+        GtransError: as there; or the model has no memory.
     """
     path = str(run.steps[-1].path)
     (model,), task = load_models([path], data, {"memory_bptt": -1}, cpu=cpu, fp16=fp16)
@@ -168,7 +157,7 @@ def _memories(model: nn.Module) -> list[RecurrentMemory]:
 
 
 def with_random_memories(model: nn.Module, seed: int) -> nn.Module:
-    """Copy a model with memories as they are before training."""
+    """Return a copy of a model with memories as they are before training."""
     clone = copy.deepcopy(model)
     with torch.random.fork_rng():
         torch.manual_seed(seed)
@@ -184,7 +173,7 @@ def add_gains(
     drawn: Sequence[nn.Module],
     net_input: dict[str, Any],
 ) -> None:
-    """Compare the memories of a model with the models of random ones, on one batch."""
+    """Compare a model with models of random memories, on one batch."""
     trained = _maps(model, net_input)
     for other in drawn:
         for (place, weights), (_, random) in zip(trained, _maps(other, net_input), strict=True):

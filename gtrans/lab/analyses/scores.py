@@ -79,14 +79,7 @@ class PartScore:
 
 @dataclass(frozen=True)
 class PlottedScores:
-    """The scores of one system in a file.
-
-    Attributes:
-        label: its label in the figure.
-        path: the file.
-        content: the contents of the file.
-        system: the name of the system.
-    """
+    """The scores of one system in a file; ``content`` is the file's, ``label`` the figure's."""
 
     label: str
     path: Path
@@ -122,10 +115,8 @@ class PlottedScores:
 def read_scores(argument: str) -> PlottedScores:
     """Read the scores that an argument ``[LABEL=]FILE.json[:SYSTEM]`` names.
 
-    Without a label a system is called by its name, or a file by its own.
-
     Raises:
-        GtransError: the file is missing or has not this system.
+        GtransError: the file is missing or does not have the system.
     """
     label, equals, rest = argument.partition("=")
     if not equals or Path(argument).exists():
@@ -158,13 +149,12 @@ _Seed = tuple[PlottedScores, dict[str, PartScore]]
 def by_part(files: Sequence[PlottedScores], part: str, baseline: str | None) -> Iterator[Panel]:
     """Draw scores by one of :data:`PARTS`, and with a ``baseline`` the differences from it.
 
-    Seeds of a model (files with one label) are a mean; their differences are taken seed by seed,
-    in the order of the files. A difference of two systems of one file has the interval of its
-    test, if it was scored with ``--test-parts``.
+    Files with one label are seeds, drawn as their mean; differences are taken seed by seed, in the
+    order of the files. A difference of two systems of one file has the interval of its test.
 
     Raises:
-        GtransError: see :meth:`PlottedScores.parts`; or files are of different test sets; or
-            there is no such baseline, or another number of its seeds.
+        GtransError: see :meth:`PlottedScores.parts`; or files are of different test sets; or there
+            is no such baseline, or another number of its seeds.
     """
     table, x_label = PARTS[part]
     scored = [(file, file.parts(table)) for file in files]
@@ -194,7 +184,6 @@ def by_part(files: Sequence[PlottedScores], part: str, baseline: str | None) -> 
 
 
 def _count_sentences(scored: Sequence[_Seed]) -> dict[str, int]:
-    """Return the sentences of each part."""
     counts: dict[str, tuple[int, Path]] = {}
     for file, parts in scored:
         for name, score in parts.items():
