@@ -1,9 +1,8 @@
 """Tokens of a text, and the places between them at which a sentence may end.
 
-The tokens serve an edit distance, not a metric: words, numbers, single punctuation marks, and
-single characters of scripts without spaces (Chinese, Japanese, Thai, Lao, Khmer, Burmese). Case,
-width and the forms of quotation marks, brackets and dashes are normalised; a quotation mark keeps
-its direction.
+Tokens are words, numbers, punctuation marks, and characters of scripts without spaces. Case, width
+and the forms of quotation marks, brackets and dashes are normalised; a quotation mark keeps its
+direction.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ class Edge(IntEnum):
     PUNCTUATION = 2
     SPACE = 3
     LOWER_CASE = 4
-    """A space (or none, in a script without spaces), and a lower-case word after it."""
+    """A space (or none, in a script without spaces) before a lower-case word."""
     NONE = 5
     """No space, in a script that has spaces."""
 
@@ -85,7 +84,7 @@ def tokens_of(text: str) -> list[str]:
 
 
 def cased_tokens(text: str) -> list[str]:
-    """Return the tokens of a text in their normal form, with a capital where there was one."""
+    """Return the tokens as :func:`tokens_of`, with a capital where there was one."""
     matches = list(_pattern().finditer(text))
     return _cased(matches, _normal_tokens(text, matches))
 
@@ -99,7 +98,7 @@ def _cased(matches: Sequence[re.Match[str]], tokens: Sequence[str]) -> list[str]
 
 
 def _normal_tokens(text: str, matches: Sequence[re.Match[str]]) -> list[str]:
-    """Return the normal forms of tokens; quotation marks become “ or ”."""
+    """Return normal forms; quotation marks become “ or ”."""
     tokens = []
     has_spaces = not _has_no_spaces(text)
     last = len(matches) - 1
@@ -142,12 +141,12 @@ def ends_a_sentence(tokens: list[str]) -> bool:
 
 
 class TokenisedText:
-    """A text of one document with its tokens. Line ends are hints for boundaries.
+    """A document with its tokens. Line ends are hints for boundaries.
 
     Attributes:
         tokens: normal forms, (tokens,).
         cased: the same with capitals, (tokens,).
-        edges: the :class:`Edge` before the first token and after each token, (tokens + 1).
+        edges: the :class:`Edge` before each token and at the end, (tokens + 1).
     """
 
     def __init__(self, text: str) -> None:
@@ -274,10 +273,7 @@ _Counts = dict[str | tuple[str, ...], float]
 class Habits:
     """Counts of tokens at both ends of sentences, and of pairs of tokens inside them.
 
-    Pairs mark the inside of words in scripts without spaces, where tokens are characters.
-
-    Args:
-        sentences: the tokens of each sentence, with capitals.
+    Pairs mark the inside of words in scripts whose tokens are characters. Tokens are cased.
     """
 
     def __init__(self, sentences: Sequence[Sequence[str]]) -> None:
@@ -323,10 +319,12 @@ class Habits:
         return np.array(gains)
 
     def _odds(self, at_edge: _Counts, tokens: tuple[str, ...], pair: tuple[str, ...]) -> float:
-        """Return the doublings of the odds of a boundary.
+        """Return log2 of how much likelier a sentence ends (or begins) here than anywhere.
 
-        ``at_edge``: counts of tokens at this end of sentences; ``tokens``: one or two tokens beside
-        the boundary, the nearest first; ``pair``: the same in the order of the text.
+        Args:
+            at_edge: counts at this end of sentences.
+            tokens: one or two tokens beside the boundary, the nearest first.
+            pair: the same in the order of the text.
         """
         nearest = tokens[0]
         count = at_edge.get(nearest, 0.0) + 2 * self._share
@@ -337,7 +335,7 @@ class Habits:
         return max(-ODDS_LIMIT, min(ODDS_LIMIT, odds))
 
     def _together(self, left: str, right: str) -> float:
-        """Return the doublings of the odds that two tokens follow each other."""
+        """Return log2 of the odds that two tokens follow each other."""
         product = self._counts.get(left, 0) * self._counts.get(right, 0)
         expected = product / self._total
         observed = self._counts.get((left, right), 0)
@@ -354,6 +352,5 @@ class Habits:
 
 
 def _count(counts: _Counts, tokens: tuple[str, ...], weight: float) -> None:
-    """Count the first token of a sentence, and the first two."""
     for key in (tokens[0], tokens[:2]):
         counts[key] = counts.get(key, 0.0) + weight

@@ -1,4 +1,4 @@
-"""Text that is written without spaces between words: Chinese, Japanese, Thai and others.
+"""Text without spaces between words: Chinese, Japanese, Thai and others.
 
 Scores that count words count each of its characters as a word.
 """

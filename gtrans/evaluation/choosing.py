@@ -1,8 +1,6 @@
 """Choose between a model and models that were trained from it, with few errors.
 
-Documents that stopped a training flatter its model, so other documents choose. A trained model
-replaces the baseline only if a one-sided paired randomisation test over these documents finds it
-better. Two models that are only as good as the baseline have two chances at the 5% level.
+Documents that stopped the training flatter the trained model, so other documents choose.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ class Verdict:
 
     Attributes:
         difference: its score minus the baseline's.
-        p: p-value of the one-sided test that it is better.
+        p: of the one-sided test that it is better.
         interval: 95% interval of the difference; None with fewer than 6 documents.
     """
 

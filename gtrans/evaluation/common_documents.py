@@ -15,11 +15,7 @@ COMMON = "--common-documents"
 def common_documents(files: ScoreFiles) -> tuple[ScoreFiles, list[str]]:
     """Return the files with their common documents, and notes that name the others.
 
-    Documents of plain text have no ids. Their numbers of sentences, or their words, tell them
-    apart.
-
-    Raises:
-        GtransError: no document is common, or documents cannot be told apart.
+    Numbers of sentences, or words, tell documents of plain text apart.
     """
     main = files.main
     notes: list[str] = []
@@ -45,7 +41,6 @@ def _lacking_notes(
     main: ScoreFile,
     places: Mapping[int, int],
 ) -> list[str]:
-    """Return notes on the documents that only one of two files has."""
     only_main = []
     for number, name in enumerate(_names_of_documents(main)):
         is_scored = main.ids is None or not all_missing(main.ids.documents[name])
@@ -74,7 +69,6 @@ def _lacking_note(path: str, other: str, names: Sequence[str]) -> str:
 
 
 def _names_of_documents(file: ScoreFile) -> list[str]:
-    """Return ids, or numbers and first lines of documents in plain text."""
     if file.ids is not None:
         return list(file.ids.documents)
     names = []
@@ -86,11 +80,7 @@ def _names_of_documents(file: ScoreFile) -> list[str]:
 
 
 def _places_of_documents(file: ScoreFile, main: ScoreFile) -> dict[int, int]:
-    """Map the number of a document in the main file to its number in ``file``.
-
-    Raises:
-        GtransError: documents of plain text cannot be told apart.
-    """
+    """Map the number of a document in the main file to its number in ``file``."""
     places: dict[int, int] = {}
     if file.ids is not None and main.ids is not None:
         own_numbers = {name: number for number, name in enumerate(file.ids.documents)}
@@ -112,10 +102,7 @@ def _places_of_documents(file: ScoreFile, main: ScoreFile) -> dict[int, int]:
 
 
 def _places_in_plain_text(file: ScoreFile, main: ScoreFile) -> dict[int, int]:
-    """Map document numbers as :func:`_places_of_documents`; empty if they cannot be told apart.
-
-    Numbers of sentences decide where they allow one order only, otherwise shared words.
-    """
+    """Map numbers by sizes if only one order fits, else by words; empty: neither is certain."""
     by_size = _only_order(file.sizes, main.sizes)
     if by_size is not None:
         return by_size
@@ -140,12 +127,7 @@ def _places_in_plain_text(file: ScoreFile, main: ScoreFile) -> dict[int, int]:
 
 
 def _only_order(sizes: Sequence[int], main_sizes: Sequence[int]) -> dict[int, int] | None:
-    """Match documents by size, leaving out some of the longer file.
-
-    Returns:
-        the number in ``sizes`` by the number in ``main_sizes``; None: there are several ways, or
-        none.
-    """
+    """Map a number in ``main_sizes`` to one in ``sizes``; None unless one way fits."""
     is_longer = len(sizes) > len(main_sizes)
     short, long = sizes, main_sizes
     if is_longer:
@@ -207,7 +189,7 @@ def _plain_of(documents: Sequence[Sequence[str]]) -> PlainLines:
 
 
 def lacking_documents(file: ScoreFile, main: ScoreFile) -> GtransError | None:
-    """Return the error for plain text that lacks documents of the other file; None: it does not."""
+    """Return an error if plain text lacks documents of the other file."""
     counts = {len(file.sizes), len(main.sizes)}
     if len(counts) == 1 or 1 in counts:
         return None

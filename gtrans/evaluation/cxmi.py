@@ -1,13 +1,11 @@
 """Conditional cross-mutual information: how much context a model uses.
 
-Fernandes, Yin, Neubig and Martins, "Measuring and Increasing Context Usage in Context-Aware
-Machine Translation", ACL 2021, section 2.2:
+Fernandes, Yin, Neubig and Martins, "Measuring and Increasing Context Usage in Context-Aware Machine
+Translation", ACL 2021, section 2.2:
 
-    CXMI(C -> Y | X) = H(Y | X) - H(Y | X, C)
-                     = 1/N sum_i log q(y_i | x_i, C_i) - log q(y_i | x_i)
+    CXMI(C -> Y | X) = 1/N sum_i log q(y_i | x_i, C_i) - log q(y_i | x_i)
 
-over the N sentence pairs of a held-out corpus, in nats per sentence; the ``y_i`` are the
-references. Each summand is the pointwise CXMI (P-CXMI) of a sentence.
+in nats per sentence. Each summand is the pointwise CXMI (P-CXMI) of a sentence.
 """
 
 from __future__ import annotations
@@ -24,8 +22,8 @@ class ScoredSentence:
 
     Attributes:
         document, sentence: numbers from 1, the second within the document.
-        tokens: tokens of the reference, its end token included.
-        with_context, without_context: its log-probability, in nats.
+        tokens: number of tokens, with the end token.
+        with_context, without_context: log-probabilities, in nats.
     """
 
     document: int
@@ -46,8 +44,8 @@ class Cxmi:
 
     Attributes:
         value: nats per sentence.
-        interval: 95% interval of ``value``; None: there is only one sentence.
-        resampled: what the jackknife leaves out: ``documents``, or ``sentences`` of one document.
+        interval: 95% interval of ``value``; None for a single sentence.
+        resampled: the jackknife's unit: ``documents``, or ``sentences`` of one document.
         per_token: nats per token.
     """
 

@@ -1,13 +1,8 @@
 """BLEU, chrF, TER and METEOR of translated documents.
 
-Bao et al. (2021), G-Transformer, Appendix A, define s-BLEU (over aligned sentences) and
-d-BLEU ("matching n-grams in the whole document"). BLEU clips n-grams within a segment, so the
-score depends on the unit of a segment, and every signature names it.
-
-A metric is a function of statistics that are summed over segments, in the corpus or a sample.
-Statistics and signatures are sacreBLEU's, METEOR is nltk's.
-
-A new metric is one entry of :data:`METRICS`.
+s-BLEU is over aligned sentences, d-BLEU over whole documents (Bao et al., 2021, Appendix A).
+Statistics and signatures are sacreBLEU's, METEOR is nltk's. A new metric is one entry of
+:data:`METRICS`.
 """
 
 from __future__ import annotations
@@ -51,10 +46,9 @@ class Options:
     """Options of the metrics.
 
     Attributes:
-        tokenize: one of :data:`TOKENIZERS`; None: sacreBLEU's for ``target_lang`` (``zh``, ``ja``,
-            ``ko``; otherwise ``13a``).
-        target_lang: language code (:func:`gtrans.languages.language_code`); also chooses METEOR's
-            stemmer and synonyms, and characters as TER's words in Chinese and Japanese.
+        tokenize: one of :data:`TOKENIZERS`; None: sacreBLEU's for ``target_lang``.
+        target_lang: also chooses METEOR's stemmer and synonyms, and characters as TER's words in
+            Chinese and Japanese.
         without_spaces: the translations have no spaces between words, in any language.
     """
 
@@ -72,10 +66,10 @@ class Corpus:
     """References, and their segments.
 
     Attributes:
-        references: documents of sentences: the first reference.
+        references: the first reference.
         chunks: for each document, the ranges of sentences that are one chunk
             (:func:`gtrans.data.units.split_chunks`).
-        chunk_unit: name of the chunks in a signature, such as ``chunk(512,bpe)``.
+        chunk_unit: name in a signature, such as ``chunk(512,bpe)``.
     """
 
     references: Documents
@@ -84,7 +78,7 @@ class Corpus:
     others: Sequence[Documents] = ()
 
     def spans(self, unit: Unit) -> list[list[range]]:
-        """Return for each document the ranges of sentences that are one segment."""
+        """Return the segments of each document, as ranges of sentences."""
         if unit == "chunk":
             return list(map(list, self.chunks))
         spans = []
@@ -102,8 +96,6 @@ class Measurement:
     """One metric on all systems.
 
     Attributes:
-        higher_is_better: false for error rates.
-        signature: sacreBLEU's signature with the unit.
         statistics: by system, ``(segments, columns)``; the second column is the length of the
             reference, or 1 for a mean.
         documents: ``(segments,)`` the document of every segment from 0, ascending.
@@ -133,7 +125,7 @@ class Measurement:
 
 
 def mean_of(sums: Statistics) -> Statistics:
-    """Return means, from sums of scores and of the number 1."""
+    """Return means, from sums of (score, 1)."""
     return sums[..., 0] / sums[..., 1]
 
 
@@ -151,9 +143,6 @@ def measure(
             unit ``document``. An empty sentence is an empty translation.
         keys: keys of :data:`METRICS`; None: all.
         jobs: number of processes for a large corpus.
-
-    Raises:
-        GtransError: the tokeniser cannot be used.
     """
     keys = [key for key in METRICS if keys is None or key in keys]
     options = options or Options()
@@ -196,8 +185,6 @@ _Texts = list[list[str]]  # the segments of each reference or system
 
 @dataclass(frozen=True)
 class _CountTask:
-    """Segments that one process counts for the metric ``key``."""
-
     key: str
     options: Options
     references: _Texts
@@ -234,7 +221,6 @@ def _count(task: _CountTask) -> list[Statistics]:
 
 
 def _join(documents: Documents, spans: Sequence[Sequence[range]] | None) -> list[str]:
-    """Join the sentences of each range, or of each document, to one segment."""
     if spans is None:
         return [" ".join(filter(None, document)) for document in documents]
     segments = []
@@ -246,10 +232,7 @@ def _join(documents: Documents, spans: Sequence[Sequence[range]] | None) -> list
 
 
 def _of_sacrebleu(metric: Any, references: _Texts, systems: _Texts) -> list[Statistics]:
-    """Return sacreBLEU's statistics of every segment, by system.
-
-    ``sacrebleu --paired-bs`` rests on the same method, which is not public.
-    """
+    """Return statistics by system, from the private method that ``sacrebleu --paired-bs`` uses."""
     statistics = []
     for segments in systems:
         rows = metric._extract_corpus_statistics(segments, references)
@@ -261,7 +244,7 @@ def _of_sacrebleu(metric: Any, references: _Texts, systems: _Texts) -> list[Stat
 
 
 class _MosesTokens(BaseTokenizer):
-    """Moses' tokeniser in signatures; :func:`with_words` has tokenised the text."""
+    """Signs for Moses' tokeniser; :func:`with_words` has tokenised the text."""
 
     def __init__(self, lang: str) -> None:
         self._lang = lang or "en"
@@ -277,11 +260,7 @@ class _MosesTokens(BaseTokenizer):
 
 @cache
 def build_bleu(options: Options) -> Any:
-    """Return sacreBLEU's BLEU.
-
-    Raises:
-        GtransError: the tokeniser needs a package or model that is not there.
-    """
+    """Return sacreBLEU's BLEU; GtransError if the tokeniser lacks a package or model."""
     moses = options.tokenize == MOSES
     if moses and (options.without_spaces or options.target_lang in WITHOUT_SPACES):
         raise GtransError(
@@ -309,10 +288,9 @@ def build_bleu(options: Options) -> Any:
 
 
 def with_words(documents: Documents, options: Options) -> Documents:
-    """Return the input of sacreBLEU's tokeniser: with Moses, text in tokens without escapes.
+    """Return documents in Moses' tokens, without escapes, if ``options`` ask for them.
 
-    Papers that score "tokenised output and references" count n-grams of Moses' tokens
-    (``multi-bleu.perl``).
+    Papers with "tokenised BLEU" count n-grams of these tokens (``multi-bleu.perl``).
     """
     if options.tokenize != MOSES:
         return documents
@@ -355,10 +333,7 @@ def _bleu_counts(options: Options, references: _Texts, systems: _Texts) -> list[
 
 
 def _bleu(sums: Statistics, effective_order: bool = False) -> Statistics:
-    """Return BLEU from sums of :func:`_bleu_counts`.
-
-    With ``effective_order``, n-grams that are longer than the sentence do not count.
-    """
+    """Return BLEU; with ``effective_order`` only of orders that the sentence reaches."""
     compute_bleu: Any = BLEU.compute_bleu  # sums are whole numbers in floats
     scores = []
     for row in sums.reshape(-1, 10).tolist():
@@ -390,14 +365,13 @@ def _chrf_counts(
 ) -> list[Statistics]:
     """Return rows of (n-grams of the translation, of the reference, of both) for each order.
 
-    Orders are 1 to 6 characters, then 1 to ``words`` words. A segment counts the reference with the
-    best score.
+    Orders are 1 to 6 characters, then 1 to ``words`` words; the best reference counts.
     """
     return _of_sacrebleu(_chrf_metric(options, words), references, systems)
 
 
 def _chrf(sums: Statistics) -> Statistics:
-    """Return chrF2 from sums of :func:`_chrf_counts`, a mean over the orders of both sides."""
+    """Return chrF2: precision and recall are means over orders that both sides have."""
     translation = sums[..., 0::3]
     reference = sums[..., 1::3]
     matches = sums[..., 2::3]
@@ -420,7 +394,6 @@ def _chrf(sums: Statistics) -> Statistics:
 
 
 def _asian(options: Options) -> bool:
-    """Return whether TER takes characters for words."""
     return options.target_lang in _ASIAN or options.tokenize in _ASIAN
 
 
@@ -444,7 +417,7 @@ def _ter_counts(options: Options, references: _Texts, systems: _Texts) -> list[S
 
 
 def _ter(sums: Statistics) -> Statistics:
-    """Return TER from sums of :func:`_ter_counts`; 100 for edits of an empty reference."""
+    """Return TER; 100 for edits of an empty reference."""
     edits, length = sums[..., 0], sums[..., 1]
     has_words = length > 0
     share = edits / np.where(has_words, length, 1)
@@ -475,7 +448,7 @@ _SNOWBALL = {
 
 
 def stem_function(lang: str) -> tuple[str, Callable[[str], str] | None]:
-    """Return the name and the stemmer of a language; ``("", None)`` if it has none."""
+    """Return the name and the stemmer of a language, or ``("", None)``."""
     # Imported on demand, here and below: nltk takes longer than scoring a small corpus.
     if lang == "en":
         from nltk.stem.porter import PorterStemmer
@@ -489,8 +462,6 @@ def stem_function(lang: str) -> tuple[str, Callable[[str], str] | None]:
 
 
 class _WordForms:
-    """Stems and synonyms for nltk's METEOR, where there are some for the language."""
-
     def __init__(self, lang: str) -> None:
         self.name, stem = stem_function(lang)
         self.stem = cache(stem or str)
@@ -518,8 +489,7 @@ _word_forms = cache(_WordForms)
 def _meteor_counts(options: Options, references: _Texts, systems: _Texts) -> list[Statistics]:
     """Return rows of (METEOR, 1).
 
-    METEOR is nltk's (Lavie and Agarwal 2007), with one set of parameters for all languages.
-    METEOR 1.5 (Denkowski and Lavie 2014) has other scores.
+    The parameters of Lavie and Agarwal (2007) serve all languages; METEOR 1.5 differs.
     """
     from nltk.translate.meteor_score import meteor_score
 
@@ -595,9 +565,9 @@ class Metric:
     """An entry of :data:`METRICS`; see :class:`Measurement`.
 
     Attributes:
-        count: statistics of every segment by system, from options, references and systems.
-        signature: sacreBLEU's part, from options and the number of references.
-        of_words: it counts the words of the tokeniser.
+        count: statistics by system, from options, references and systems.
+        signature: from options and the number of references.
+        of_words: counts the words of the tokeniser.
     """
 
     label: str
@@ -657,4 +627,4 @@ METRICS: dict[str, Metric] = {
 """Every score of :func:`measure`, in the order of reports."""
 
 DOCUMENT_METRICS = tuple(key for key, spec in METRICS.items() if spec.unit == "document")
-"""The metrics that need no aligned sentences."""
+"""Metrics that need no aligned sentences."""

@@ -28,7 +28,6 @@ DEFAULT_MODEL = "Unbabel/wmt22-comet-da"
 _LARGEST = 1e100
 _COMET_LINE = re.compile(r"(?:(?P<system>.*)\t)?Segment \d+\t(?:.*\t)?score: (?P<score>\S+)")
 _KEYS = ("prediction", "COMET", "score")
-"""Keys of a score in a JSON object."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ class ScoreInput:
 
     Attributes:
         files: paths of the translations by system.
-        sources, references: the source and the first reference; None: not given.
+        references: the first reference.
         systems, counted: see :class:`gtrans.evaluation.texts.Texts`.
     """
 
@@ -55,7 +54,6 @@ class ScoreResult:
     """A score's part of the report.
 
     Attributes:
-        measurements: the scores; empty if there is nothing to score.
         details: more values of the first score for JSON, by system.
         lines: a table for ``--details``.
     """
@@ -68,14 +66,14 @@ class ScoreResult:
 
 @dataclass(frozen=True)
 class OtherScore:
-    """A score, or several, that is computed if its option is given.
+    """Scores that are computed if their option is given.
 
     Attributes:
         settings: argparse's keyword arguments for the option.
-        reads_texts: it needs the texts of the reference or the source.
-        aligned: it compares sentences of source, reference and translation.
-        needs: other options that it needs.
-        file: the value of its option is a file.
+        reads_texts: needs the texts of the reference or the source.
+        aligned: compares sentences of source, reference and translation.
+        needs: other options that must be given.
+        file: the option's value is a file.
     """
 
     settings: Mapping[str, Any]
@@ -109,7 +107,6 @@ def _mean(
     documents: Any,
     higher_is_better: bool = True,
 ) -> Measurement:
-    """Return the mean of scores; ``documents``: the document of each score."""
     statistics = {}
     for name, values in scores.items():
         statistics[name] = np.column_stack([values, np.ones(len(values))])
@@ -130,11 +127,7 @@ def _mean(
 
 
 def measure_comet(score_input: ScoreInput) -> ScoreResult:
-    """Return COMET (Rei et al. 2020, 2022) of every sentence, by the library ``unbabel-comet``.
-
-    Raises:
-        GtransError: no library, no such model; no source, or no reference where one is needed.
-    """
+    """Return COMET (Rei et al. 2020, 2022) of every sentence, by ``unbabel-comet``."""
     if score_input.sources is None:
         raise GtransError("--comet needs the source; give it with --src")
     model = _comet_model(score_input.args.comet)
@@ -210,11 +203,7 @@ def _comet_version() -> str:
 
 
 def segment_score_files(args: argparse.Namespace) -> dict[str, list[str]]:
-    """Return the files of each metric of ``--segment-scores``.
-
-    Raises:
-        GtransError: a word is not NAME=FILE, or a name belongs to another metric.
-    """
+    """Return the files of each metric of ``--segment-scores``."""
     files: dict[str, list[str]] = {}
     for word in args.segment_scores:
         name, equals, path = word.partition("=")
@@ -234,9 +223,6 @@ def measure_segment_scores(score_input: ScoreInput) -> ScoreResult:
     A file has one score a line, or it is JSON: a list of scores, or an object with a list for every
     system. It may also be the output of ``comet-score``, JSON lines of MetricX, a ``.seg.score`` of
     mt-metrics-eval, or one metric of ``--segments``.
-
-    Raises:
-        GtransError: a file is missing, has no numbers, or fits neither sentences nor documents.
     """
     files = segment_score_files(score_input.args)
     lower = set(score_input.args.lower_is_better)
@@ -277,7 +263,7 @@ def _counted_scores(
     by_system: Mapping[str, Sequence[float]],
     flags: Sequence[bool],
 ) -> dict[str, Sequence[float]] | None:
-    """Return the scores of counted units; None: there are other numbers of scores."""
+    """Return the scores of counted units; None if the number of scores differs."""
     counted: dict[str, Sequence[float]] = {}
     for system, scores in by_system.items():
         if len(scores) == len(flags):
@@ -294,7 +280,6 @@ def _scores_by_system(
     paths: Sequence[str],
     systems: Mapping[str, str],
 ) -> dict[str, list[float]]:
-    """Return the scores of every system; ``systems``: their translations' paths."""
     contents = [_read(path) for path in paths]
     if len(paths) == 1 and "" not in contents[0]:
         paths = [*paths] * len(systems)
@@ -319,7 +304,7 @@ def _scores_by_system(
 
 
 def _keys(scores: Mapping[str, object], systems: Mapping[str, str]) -> dict[str, str]:
-    """Return the key of each system in scores: its name, or a path like its own, as in COMET."""
+    """Return each system's key in ``scores``: its name, or a path like its own, as in COMET."""
     keys = {}
     for system, path in systems.items():
         if system in scores:
@@ -356,7 +341,7 @@ def _equal_ends(path: Path, other: Path) -> int:
 
 
 def _read(path: str) -> Mapping[str, object]:
-    """Return the scores in a file by system; "" is the system of a file without names."""
+    """Return the scores in a file by system; "" in a file without names."""
     text = _text_of(path)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     are_objects = all(line.startswith("{") for line in lines)
@@ -403,7 +388,7 @@ def _text_of(path: str) -> str:
 
 
 def _row(line: str) -> dict[str, str]:
-    """Return the score of a line; empty: it is the score of a whole system.
+    """Return the score of a line; empty for the score of a whole system.
 
     COMET prints "FILE  Segment 0  score: 0.81", mt-metrics-eval "SYSTEM  0.81".
     """

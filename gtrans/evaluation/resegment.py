@@ -1,18 +1,17 @@
 """Split a translated document into the sentences of its reference.
 
-Dynamic programming finds the split with the smallest edit distance to the references, as
-mwerSegmenter does (Matusov et al., 2005, "Evaluating Machine Translation Output with Automatic
-Sentence Segmentation"); here, the split with the largest sum of gains:
+Dynamic programming aligns both, as mwerSegmenter does (Matusov et al., 2005, "Evaluating Machine
+Translation Output with Automatic Sentence Segmentation"), here for the largest sum of gains:
 
 * A token gains its weight from the same token of the reference, a share of it (:data:`STEM`) from
-  another form of the word, and :data:`SUBSTITUTION` from another word, in the order of both texts.
-  A token anywhere in the reference sentence gains :data:`MOVED` of its weight.
+  another form of the word, :data:`SUBSTITUTION` from another word, and :data:`MOVED` of its weight
+  out of order.
 * A boundary costs more where sentences seldom end, see :data:`COSTS` and
   :class:`gtrans.evaluation.boundaries.Habits`.
 * A sentence may be *omitted*, and a stretch of the translation *added*, for a share of its weight.
 
-Every sentence takes the reference that fits best. n tokens and m tokens of reference take O(n m)
-time and, with K sentences, O(K n) memory; long documents are searched in :func:`bands`.
+With n tokens, m reference tokens and K sentences: O(n m) time, O(K n) memory; long documents are
+searched in :func:`bands`.
 """
 
 from __future__ import annotations
@@ -119,10 +118,9 @@ class Split:
     """A translated document in the sentences of its reference.
 
     Attributes:
-        sentences: one for each sentence of the reference, with additions behind it; empty if
-            omitted.
+        sentences: with additions behind them; empty if omitted.
         tokens: length of each sentence.
-        moved: it was split although it had as many lines as the reference has sentences.
+        moved: split although there were as many lines as sentences.
     """
 
     sentences: list[str]
@@ -134,11 +132,10 @@ class Split:
 
 
 class Resegmenter:
-    """Splits translations of the documents of one or more references.
+    """Splits translations into the sentences of one or more references.
 
     Args:
-        references: documents of sentences, the same in each reference.
-        always: also split a document whose lines seem to be the reference's sentences.
+        always: also split documents whose lines seem to be the reference's sentences.
     """
 
     def __init__(self, references: Sequence[Documents], always: bool = False) -> None:
@@ -160,14 +157,10 @@ class Resegmenter:
         self.habits = Habits(sentences)
 
     def split(self, document: int, lines: Sequence[str]) -> Split:
-        """Split the translation of a document.
+        """Split a translation, whose lines may be of any kind.
 
-        As many lines as the reference has sentences stay unless another split is clearly better
+        As many lines as sentences stay unless another split is clearly better
         (:data:`CLEARLY_BETTER`).
-
-        Args:
-            document: number in the references, from 0.
-            lines: the translation, in lines of any kind.
         """
         characters = _without_spaces(lines)
         for sentences in self._sentences[document]:
@@ -204,13 +197,12 @@ def _unchanged(lines: Sequence[str], reference: Sequence[str]) -> Split:
 
 @dataclass(frozen=True)
 class _Sentence:
-    """A sentence of a reference; arrays have one entry for each token.
+    """A sentence of a reference.
 
     Attributes:
-        ids: ids of the same tokens in the translation, or -1.
-        stems: ids of the same first letters in the translation, or -1.
+        ids, stems: ids of the same tokens, or first letters, in the translation, or -1; (tokens,).
         first, last: see :meth:`_Search._edge_id`.
-        final: the sentence ends in a final punctuation mark.
+        final: it ends in a final punctuation mark.
     """
 
     ids: Gains
@@ -227,7 +219,7 @@ class _Search:
 
     Columns are places between tokens of the translation, 0 to n. A row has the largest gain up to
     each column of a band. Its lower bits are the first column of the sentence, so that the shorter
-    of two sentences with equal gains wins.
+    of two equal sentences wins.
     """
 
     def __init__(
@@ -337,7 +329,7 @@ class _Search:
         return largest > CLEARLY_BETTER * average
 
     def _gains_after(self, spans: Sequence[Span]) -> Gains:
-        """Return the sum of gains at the end of each sentence of a split, (sentences,)."""
+        """Return the sum of gains at the end of each sentence, (sentences,)."""
         gain = 0
         column = 0
         gains = []
@@ -405,7 +397,7 @@ class _Search:
     # --- parts of the sum ---------------------------------------------------------------
 
     def _follow(self, number: int, sentence: _Sentence, gains: Gains, band: slice) -> Gains:
-        """Return the row at the end of a sentence of the reference, from gains at its start."""
+        """Return the row at the end of a reference sentence, from gains at its start."""
         moved = self._moved(sentence, band)
         packed = (gains - moved) * self._unit + self._columns[band]
         before: Gains = np.maximum.accumulate(packed)
@@ -423,7 +415,7 @@ class _Search:
     def _end(self, number: int, sentence: _Sentence, band: slice) -> Gains:
         """Return the gain of the end of a sentence at each column.
 
-        The end is free between the last token of the sentence and the first token of the next one.
+        It costs nothing between the last token of this sentence and the first of the next.
         """
         boundary = self._boundary[sentence.final][band]
         firsts: list[int] = []
@@ -436,7 +428,6 @@ class _Search:
         return ends
 
     def _token_gains(self, sentence: _Sentence, band: slice) -> Iterator[Gains]:
-        """Yield for each token of the reference its gain with each token of the translation."""
         between = slice(band.start, band.stop - 1)
         tokens = self._tokens[between]
         stems = self._stems[between]
@@ -482,7 +473,6 @@ class _Search:
 
 
 def _numbered(tokens: Sequence[str], ids: dict[str, int]) -> Gains:
-    """Return the ids of tokens; new tokens are added to ``ids``."""
     numbers = []
     for token in tokens:
         numbers.append(ids.setdefault(token, len(ids)))
@@ -498,10 +488,7 @@ def _array(values: Iterable[Any], kind: type = np.int64) -> NDArray[Any]:
 
 
 def _with_additions(spans: Sequence[Span], token_count: int) -> list[Span]:
-    """Return spans that cover all tokens.
-
-    An addition goes to the last translated sentence before it, or else to the first one.
-    """
+    """Return spans that cover all tokens: an addition extends the sentence before it."""
     translated = [number for number, (start, stop) in enumerate(spans) if stop > start]
     widened = list(spans)
     if not translated and widened:
@@ -517,8 +504,8 @@ def _with_additions(spans: Sequence[Span], token_count: int) -> list[Span]:
 def bands(reference: Sequence[list[str]], tokens: list[str]) -> list[slice]:
     """Return the columns in which each sentence of a reference is searched.
 
-    A sentence stands between anchors, three tokens that occur once on both sides; a quarter of the
-    nearest :data:`ANCHORS` may be wrong. A short text is searched as a whole.
+    A sentence stands between anchors, three tokens that occur once on both sides. A quarter of the
+    nearest :data:`ANCHORS` may be wrong.
     """
     last = len(tokens)
     if last <= LONG:
@@ -580,7 +567,7 @@ def _shifted(row: Gains, old: slice, new: slice) -> Gains:
 
 
 def _running(values: NDArray[Any]) -> Gains:
-    """Return the sums of the values before each place, (values + 1), as whole numbers."""
+    """Return the sums of the values before each place, (values + 1)."""
     sums = np.concatenate([[0.0], np.cumsum(values)])
     return sums.astype(np.int64)
 
@@ -596,7 +583,7 @@ class Coverage:
         omitted: percentage of the reference's tokens.
         added: percentage of the translation's tokens.
         omitted_sentences: ``document`` and ``sentence`` from 1, ``doc_id`` and ``segment_id`` if
-            the reference has them, and the ``reference``.
+            known, and the ``reference``.
         added_text: ``document`` (``doc_id``), the number of the sentence before as
             ``after_sentence``, and the ``text``.
     """
@@ -616,10 +603,8 @@ def coverage(
     """Return the coverage of one system.
 
     Args:
-        splits: its documents.
-        references: one or more references; a sentence has their mean length.
-        counted: for each sentence of each document whether it counts, with its additions.
-        ids: documents and segments of a reference with ids.
+        references: a sentence has their mean length.
+        counted: which sentences count, with their additions.
     """
     documents = list(ids.documents.items()) if ids is not None else []
     expected, omitted_tokens = 0.0, 0.0
@@ -664,7 +649,7 @@ def _lengths(references: Sequence[Sequence[str]]) -> list[float]:
 
 
 _RECORD = "resegmented.json"
-"""File with the digest of each file that was written into a folder."""
+"""Digests of the files that were written into a folder."""
 
 
 def check_documents_folder(folder: Path, systems: Iterable[str], force: bool) -> None:
@@ -697,12 +682,7 @@ def write_documents(
     texts: Mapping[str, Documents],
     inputs: Sequence[StrPath],
 ) -> None:
-    """Write texts with one sentence per line and an empty line between documents.
-
-    Args:
-        texts: documents by file name.
-        inputs: files that must not be replaced.
-    """
+    """Write a file for each text: sentences in lines, empty lines between documents."""
     files = {folder / _file_name(name): documents for name, documents in texts.items()}
     if len(files) < len(texts):
         raise GtransError(

@@ -27,7 +27,7 @@ class PlainLines:
 
     Attributes:
         lines: all lines, also empty ones.
-        sentences: the lines that are sentences, by line number from 1.
+        sentences: by line number from 1.
         documents: the sentences of each document.
     """
 
@@ -46,8 +46,8 @@ class ScoreFile:
     """A file: documents with ids, or plain text.
 
     Attributes:
-        ids: its documents; None: it is plain text.
-        plain: its lines; empty for a file with ids.
+        ids: None for plain text.
+        plain: empty for a file with ids.
     """
 
     path: str
@@ -68,7 +68,6 @@ class ScoreFiles:
 
     Attributes:
         main: the first reference, or the source without one; all other files need its documents.
-        references, source, systems: the files by their role.
     """
 
     main: ScoreFile
@@ -103,11 +102,7 @@ def read_files(
     systems: Mapping[str, str],
     selection: TextSelection,
 ) -> ScoreFiles:
-    """Read references, source and translations.
-
-    Raises:
-        GtransError: a file cannot be read, or only some files have document ids.
-    """
+    """Read references, source and translations."""
     reference_files = [_read_file(path, "reference", selection) for path in references]
     source_file = None
     if source is not None:
@@ -164,10 +159,7 @@ def _read_file(path: str, role: Role, selection: TextSelection) -> ScoreFile:
 
 
 def without_markup_of_rows(files: ScoreFiles) -> tuple[ScoreFiles, list[str]]:
-    """Remove markup from plain text if rows had some, and return a note about it.
-
-    The reader has removed the markup of rows.
-    """
+    """Remove markup from plain text if the reader removed some from rows; return notes, too."""
     counts = []
     for file in files.by_key().values():
         if file.ids is not None and file.ids.with_markup:
@@ -214,9 +206,9 @@ def has_lines_of_documents(file: ScoreFile, main: ScoreFile) -> bool:
 
 
 def by_lines(file: ScoreFile, main: ScoreFile) -> Documents | None:
-    """Return plain text that has every sentence in the line of its reference, else None.
+    """Return plain text with every sentence in the line of its reference, else None.
 
-    An empty line is an empty translation. If the main file has ids, a line is a segment.
+    An empty line is an empty translation; the lines of a file with ids are its segments.
 
     Raises:
         GtransError: the file may also have a line for each document.

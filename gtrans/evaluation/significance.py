@@ -2,17 +2,14 @@
 
 Sentences of one document are not independent, so whole documents are drawn or swapped.
 
-*Paired approximate randomisation* is the test. Its p-value counts trials at least as large as the
-observed difference, in both directions: two equal translations have p = 1. Holm's method adjusts it
-for the number of systems. The 95% interval contains the differences that the test does not reject;
-a unit's share of a difference is its share of the reference's length.
+*Paired approximate randomisation* is the test: two-sided, adjusted for the number of systems by
+Holm's method. The 95% interval contains the differences that the test does not reject; a unit's
+share of a difference is its share of the reference's length.
 
 *Non-inferiority*: the null hypothesis is a loss of the margin or more. Every unit gets its share of
 the margin back, then units are swapped; p is one-sided.
 
-sacreBLEU's ``PairedTest`` draws the same random numbers; ``p_sacrebleu`` is its p-value. The sign
-test of Bao et al. (2021) is left out: it finds a difference between equal systems in a third of the
-cases.
+sacreBLEU's ``PairedTest`` draws the same random numbers; ``p_sacrebleu`` is its p-value.
 """
 
 from __future__ import annotations
@@ -50,15 +47,15 @@ class Resampling:
     """Confidence intervals and comparisons of one metric, as JSON objects.
 
     Attributes:
-        unit: the resampled unit: ``document``, or the unit of the metric's segments.
+        unit: ``document``, or the unit of the metric's segments.
         units: their number; 0: nothing was resampled.
         confidence: by system, the bootstrap's ``interval``, ``mean`` and ``radius``.
-        comparisons: by system, with the first one as baseline: ``difference``, ``direction``,
+        comparisons: by system, with the first as baseline: ``difference``, ``direction``,
             ``interval`` (of at least 6 units), the least ``detectable`` difference, and tests.
             ``paired_randomisation`` and ``paired_bootstrap`` have ``p`` and ``p_sacrebleu``, the
-            first one ``p_holm`` with several systems; ``non_inferiority`` has a one-sided ``p``,
-            and the ``largest_loss`` of a unit, numbered from 1.
-        best: the system that is significantly better than every other; None: there is none.
+            former ``p_holm`` with several systems; ``non_inferiority`` has a one-sided ``p``, and
+            the ``largest_loss`` of a unit, numbered from 1.
+        best: the system that is significantly better than every other.
     """
 
     unit: str
@@ -75,11 +72,7 @@ def p_of(comparison: JsonObject) -> float:
 
 
 def seed() -> int | None:
-    """Return the random seed of all resampling, as in sacreBLEU; None: another in every call.
-
-    Raises:
-        GtransError: ``SACREBLEU_SEED`` is neither a number nor ``none``.
-    """
+    """Return the seed of all resampling, ``SACREBLEU_SEED``; None: another in every call."""
     value = os.environ.get("SACREBLEU_SEED", "12345").lower()
     if value != "none" and not (value.isdecimal() and value.isascii()):
         raise GtransError(f"`SACREBLEU_SEED` must be a number or none, but is '{value}'.")
@@ -98,10 +91,9 @@ def resample(
     """Compute confidence intervals of all systems, and compare each system with the first.
 
     Args:
-        unit: the unit to resample. ``sentence``: the segments of the metric, as in
-            ``sacrebleu --paired-bs``; ``none``: only differences, as with a single unit.
-        bootstrap_trials, randomisation_trials: numbers of trials.
-        margin: points of the score for the test of non-inferiority; None: no such test.
+        unit: ``sentence``: the segments of the metric, as in ``sacrebleu --paired-bs``; ``none``:
+            differences alone.
+        margin: points of the score for the test of non-inferiority, if any.
         all_tests: also the paired bootstrap.
     """
     grouped = unit == "document" and measurement.unit != "document"
@@ -176,8 +168,6 @@ def _difference(measurement: Measurement, baseline: str, name: str) -> JsonObjec
 
 @dataclass(frozen=True)
 class _Pair:
-    """Two systems: their metric, their statistics by unit, the difference of their scores."""
-
     measurement: Measurement
     base: Statistics
     other: Statistics
@@ -185,7 +175,6 @@ class _Pair:
 
     @property
     def sign(self) -> int:
-        """1, or -1 for error rates."""
         return 1 if self.measurement.higher_is_better else -1
 
 
@@ -245,7 +234,6 @@ def _direction(difference: float) -> Direction:
 
 
 def _test(trials: Statistics, as_sacrebleu: Statistics, observed: float) -> JsonObject:
-    """Return p-values; ``as_sacrebleu``: the trials that sacreBLEU counts."""
     above = np.count_nonzero(as_sacrebleu > abs(observed))
     return {
         "p": p_value(trials, observed),
@@ -263,7 +251,7 @@ def not_rejected(
 
     Args:
         swapped: the difference in each trial.
-        shares: the share of a true difference in each trial, 1 to -1.
+        shares: the share of a true difference in each trial, -1 to 1.
     """
     if not swapped.any():
         return 0.0, 0.0
@@ -296,12 +284,12 @@ def _rejects(swapped: Statistics, shares: Statistics, observed: float, true: flo
 
 
 def least_p(units: int, systems: int) -> float:
-    """Return the smallest p-value of randomisation, adjusted for the number of systems."""
+    """Return the smallest p-value that randomisation can give, adjusted for the systems."""
     return min(1.0, systems * 2.0 ** (1 - units))
 
 
 def _detectable(changes: Statistics, units: int, systems: int) -> float:
-    """Return the least difference that is found with :data:`POWER`, from bootstrap differences."""
+    """Return the least difference found with :data:`POWER`, from bootstrap differences."""
     freedom = units - 1
     error = float(changes.std()) * np.sqrt(units / freedom)
     of_level = t.ppf(1 - SIGNIFICANT / 2 / systems, freedom)
@@ -318,7 +306,7 @@ def sum_by(groups: NDArray[np.int64], values: Statistics) -> Statistics:
 
 
 def _drawn(units: int, trials: int) -> Statistics:
-    """Return how often each corpus of the bootstrap has each unit, ``(trials, units)``."""
+    """Return how often each bootstrap sample has each unit, ``(trials, units)``."""
     generator = np.random.default_rng(seed())
     places = generator.choice(units, (trials, units))
     times = np.zeros((trials, units))
@@ -333,11 +321,9 @@ def _swapped(
     other: Statistics,
     trials: int,
 ) -> tuple[Statistics, Statistics]:
-    """Swap units between two systems at random.
+    """Return the difference in each trial of swapped units, and the share of a true difference.
 
-    Returns:
-        for each trial the difference of the scores of both sides, and the share of ``other`` in the
-        first side less its share in the second: 1 to -1.
+    The share is from -1 (all units swapped) to 1 (none).
     """
     sizes = base[:, 1]
     generator = np.random.default_rng(seed())
@@ -368,11 +354,10 @@ def _confidence(trials: Statistics) -> JsonObject:
 
 
 def p_value(trials: NDArray[Any], observed: float) -> float:
-    """Return the share of trials at least as far from 0 as the observed value, a trial itself."""
+    """Return the two-sided p-value; the observed value counts as a trial."""
     return _p_above(np.abs(trials), abs(observed))
 
 
 def _p_above(trials: NDArray[Any], observed: float) -> float:
-    """Return the share of trials of at least the observed value, a trial itself."""
     extreme = np.count_nonzero(trials >= observed - _ROUNDING)
     return float((extreme + 1) / (len(trials) + 1))

@@ -1,8 +1,4 @@
-"""The output of ``gtrans score`` as JSON, text, CSV and LaTeX.
-
-JSON has all values of a score. :data:`COLUMNS` has their names in CSV, their text, and the signs
-that they add to a score in LaTeX. A new column is one entry there.
-"""
+"""The output of ``gtrans score`` as JSON, text, CSV and LaTeX."""
 
 from __future__ import annotations
 
@@ -36,7 +32,6 @@ SENTENCE_LENGTHS = 20, 40, 80
 """The largest length in each bucket but the last."""
 
 LATEX_HEAD = "% gtrans score"
-"""The first line of a table in LaTeX."""
 _CSV_HEAD = ["system", "metric", "name", "unit"]
 _SEGMENT_HEAD = ["system", "metric", "unit", "document"]
 OWN_FILES = (
@@ -49,7 +44,6 @@ OWN_FILES = (
 """Beginnings of files that ``gtrans score`` wrote, and may replace."""
 
 Resample = Callable[[Measurement], Resampling]
-"""See :func:`gtrans.evaluation.significance.resample`."""
 Bucket = dict[str, Any]
 """A part of the corpus in JSON: ``from``, ``to`` (None: no bound), scores by system."""
 
@@ -59,12 +53,12 @@ class Report:
     """All results.
 
     Attributes:
-        measurements, resampled: metrics and their tests, by key of the metric.
+        measurements, resampled: by key of the metric.
         buckets: scores of parts of the corpus by key of their table.
-        coverage: omitted and added text by resegmented system.
+        coverage: by resegmented system.
         resegmented: keys of scores of resegmented translations.
         details: more values by key of the score and system.
-        tables: lines of tables for ``--details``.
+        tables: for ``--details``.
     """
 
     systems: list[str]
@@ -89,12 +83,12 @@ def by_part(
 ) -> dict[str, list[Bucket]]:
     """Return s-BLEU by the position of a sentence in its document, and by its length.
 
-    See Feng et al. (2022), figure 3, and Yang et al. (2022), figure 12. BLEU depends on length, so
+    As in Feng et al. (2022), figure 3, and Yang et al. (2022), figure 12. BLEU depends on length:
     compare systems within a bucket.
 
     Args:
-        lengths: number of tokens of each sentence of the first reference.
-        test: tests the systems within each bucket; None: no test.
+        lengths: tokens of each sentence of the first reference.
+        test: tests the systems within each bucket, if any.
     """
     positions = _positions(s_bleu)
     last_position = int(positions.max())
@@ -118,7 +112,7 @@ def _buckets(
     ends: Sequence[int | None],
     test: Resample | None,
 ) -> list[Bucket]:
-    """Return the scores of sentences with values up to each end; None: there is no sentence."""
+    """Return the scores of sentences with values up to each end (None: no bound)."""
     buckets: list[Bucket] = []
     first = 1
     for last in ends:
@@ -167,7 +161,6 @@ def to_json(report: Report) -> dict[str, Any]:
 
 
 def _entries(report: Report) -> Iterator[tuple[Measurement, str, dict[str, Any]]]:
-    """Yield metric, system and JSON object of every score."""
     for key, metric in report.measurements.items():
         resampled = report.resampled[key]
         for name in report.systems:
@@ -218,7 +211,6 @@ def _p(value: Any, digits: int) -> str:
 
 
 def _dagger(comparison: Any) -> str:
-    """Return a sign for better or worse, and daggers for the p-value, of a significant change."""
     p = p_of(comparison)
     if p >= SIGNIFICANT:
         return ""
@@ -251,7 +243,7 @@ class Column:
     latex: str = ""
 
     def value(self, entry: Mapping[str, Any]) -> Any:
-        """Return the value in the JSON object of a score; None: it has none."""
+        """Return the value in the JSON object of a score, or None."""
         value: Any = entry
         for key in self.path.split("."):
             if value is None:
@@ -354,7 +346,7 @@ def write_rows(
     rows: Iterable[Mapping[str, Any]],
     inputs: Sequence[StrPath] = (),
 ) -> None:
-    """Write rows as JSON lines if the path ends in .jsonl, else as a table with tabs and a heading.
+    """Write rows as JSON lines to ``*.jsonl``, else as a tab-separated table with a heading.
 
     ``inputs`` must not be replaced.
     """
@@ -393,7 +385,6 @@ def to_text(report: Report, details: bool = False) -> list[str]:
 
 
 def _score_lines(report: Report, details: bool) -> list[str]:
-    """Return the table of scores; ``details``: with neutral ones."""
     shown = [column for column in COLUMNS if column.head]
     rows = [["", "system"] + [column.head for column in shown]]
     for metric, name, entry in _entries(report):
@@ -437,7 +428,6 @@ def _resampling_lines(report: Report) -> list[str]:
 
 
 def _compared(report: Report) -> Iterator[tuple[Measurement, Resampling]]:
-    """Yield the metrics by which systems are called better or worse."""
     for key, metric in report.measurements.items():
         resampled = report.resampled[key]
         if resampled.confidence and resampled.comparisons and not metric.neutral:
@@ -461,10 +451,10 @@ def _bucket_lines(report: Report, table: str, buckets: Sequence[Bucket]) -> list
 
 
 def to_latex(report: Report) -> str:
-    """Return a ``tabular`` with a row for each system and a column for each metric.
+    """Return a ``tabular`` for ``booktabs``: systems in rows, metrics in columns.
 
-    It needs the package ``booktabs``. A score is bold if it is significantly better than all others
-    of its column; a dagger marks a significant difference from the first system.
+    A score is bold if it is significantly better than all others of its column; a dagger marks a
+    significant difference from the first system.
     """
     lines = [LATEX_HEAD, *_latex_comments(report)]
     heads = []
@@ -598,7 +588,6 @@ def _few_units(report: Report) -> list[str]:
 
 
 def _margins(report: Report) -> Iterator[tuple[Measurement, float]]:
-    """Yield the metrics with a test of non-inferiority, and its margin."""
     for key, metric in report.measurements.items():
         comparison = next(iter(report.resampled[key].comparisons.values()), {})
         if "non_inferiority" in comparison:

@@ -1,7 +1,7 @@
 """The texts that ``gtrans score`` compares: documents with the sentences of the reference.
 
-A translation may have empty sentences and may lack the boundaries of documents. A file that cannot
-be matched with certainty is rejected: nobody would notice a score of shifted sentences.
+A file that cannot be matched with certainty is rejected: nobody would notice a score of shifted
+sentences.
 """
 
 from __future__ import annotations
@@ -46,13 +46,11 @@ class Texts:
 
     Attributes:
         references: may be empty.
-        systems: the translations by name. An empty sentence is an empty translation.
-        counted: for each segment of each document of the first file, whether it is scored.
-            Documents without a scored segment are left out.
-        coverage: omitted and added text of each resegmented system.
-        notes: what was left out, and why.
+        systems: by name; an empty sentence is an empty translation.
+        counted: for each segment whether it is scored; documents without such are left out.
+        coverage: by resegmented system.
         whole_documents_file: a translation with one line for each document, which makes all texts
-            whole documents; None: there is none.
+            whole documents.
     """
 
     references: list[Documents]
@@ -92,12 +90,8 @@ def read_texts(
         systems: path of each translation by name, which also chooses among systems in one file.
         alignment: ``aligned``: translations have the reference's sentences; ``whole``: only its
             documents; ``resegmented``: they are split into the reference's sentences.
-        selection: what to read of files with several texts.
         always_resegment: also split documents whose lines seem to be the reference's sentences.
         only_common: leave out documents that one of the files lacks.
-
-    Raises:
-        GtransError: a file cannot be read or does not match.
     """
     files = read_files(references, source, systems, replace(selection, without_markup=True))
     files, notes = without_markup_of_rows(files)
@@ -139,7 +133,6 @@ def _matched(files: ScoreFiles, alignment: Alignment) -> Texts:
 
 
 def _parallel(file: ScoreFile, main: ScoreFile) -> list[Documents]:
-    """Return the texts of a reference or source, several if rows have several references."""
     if file.ids is not None and main.ids is not None:
         count = len(file.ids.references) or 1
         return [_matched_by_ids(file.ids, main.ids, number) for number in range(count)]
@@ -161,7 +154,6 @@ def _aligned_translation(file: ScoreFile, main: ScoreFile) -> Documents:
 
 
 def _whole_translation(file: ScoreFile, main: ScoreFile) -> Documents:
-    """Return a translation as the documents of the main file, with lines of any kind."""
     if file.ids is None or main.ids is None:
         return _plain_by_documents(file, main)
     documents = []
@@ -186,7 +178,6 @@ def _only_counted(
     alignment: Alignment,
     always_resegment: bool,
 ) -> Texts:
-    """Drop documents without counted segments, resegment the others, and drop other segments."""
     has_counted = [any(flags) for flags in texts.counted]
     counted = list(compress(texts.counted, has_counted))
     texts = texts.map_documents(lambda documents: list(compress(documents, has_counted)))
@@ -242,8 +233,8 @@ def _counted_segments(
 ) -> tuple[list[list[bool]], list[str]]:
     """Return which segments are scored, and notes about the others.
 
-    Aligned sentences leave out bad sources and segments without a reference. Whole documents keep
-    bad sources, and leave out a document with a segment without a reference.
+    Bad sources are scored in whole documents alone; there, a segment without a reference leaves out
+    its document.
     """
     ids = main.ids
     if ids is None:
@@ -289,10 +280,6 @@ def _file_of_document_lines(files: ScoreFiles) -> str | None:
 
 
 def _plain_by_sentences(file: ScoreFile, main: ScoreFile) -> Documents:
-    """Return plain text as documents with the sentences of the main file.
-
-    The first rule that fits applies; where two rules fit, they give the same result.
-    """
     in_lines = by_lines(file, main)
     if in_lines is not None:
         return in_lines
@@ -333,7 +320,6 @@ def _other_sentences(file: ScoreFile, main: ScoreFile) -> GtransError:
 
 
 def _first_unmatched(file: ScoreFile, main: ScoreFile) -> str:
-    """Return the place of the first sentence of the longer file that the other one lacks."""
     places = main.plain.places
     matched = min(len(file.plain.sentences), len(places))
     if len(file.plain.sentences) > matched:
@@ -365,8 +351,8 @@ def _hint_of_empty_lines(file: ScoreFile, main: ScoreFile) -> str:
 def _plain_by_documents(file: ScoreFile, main: ScoreFile) -> Documents:
     """Return plain text as the documents of the main file, with lines of any kind.
 
-    The first rule that fits applies: the file has the lines of the main file, so that an empty
-    translation is no boundary; it has as many documents, or one line for each document.
+    Rules in order: the lines are the main file's, so that an empty translation is no boundary; as
+    many documents; one line for each document.
     """
     plain = file.plain
     count = len(plain.documents)
@@ -408,8 +394,8 @@ def _matched_by_ids(
 ) -> list[list[str]]:
     """Return the documents of a translation with the segments of a reference, in its order.
 
-    The reference's own text stands for a segment that cannot be scored. ``number``: which text of a
-    segment to take, in a file with several references.
+    The reference's own text stands for a segment that cannot be scored. ``number`` chooses one of
+    several references.
     """
     documents = _segments_by_document(translation, reference)
     matched = []
@@ -431,7 +417,7 @@ def _in_order_of(
     translation: DocumentsWithIds,
     reference: DocumentsWithIds,
 ) -> Sequence[Segment]:
-    """Return the segments of a document by their ids, or as they are if some have no id."""
+    """Return segments in the order of ``expected``, by id if all have ids."""
     if all_missing(expected):
         return expected
     if all(segment.name for segment in [*segments, *expected]):

@@ -14,7 +14,7 @@ __all__ = ["READERS", "Item", "ReadOptions", "read_items"]
 Reader = Callable[[str | os.PathLike[str], ReadOptions], list[Item]]
 
 READERS: dict[str, Reader] = {"jsonl": read_jsonl}
-"""A reader for each choice of ``--format``; :mod:`gtrans.lab` adds more."""
+"""By ``--format``; :mod:`gtrans.lab` adds more."""
 
 
 def read_items(
@@ -22,11 +22,7 @@ def read_items(
     format: str = "jsonl",
     options: ReadOptions | None = None,
 ) -> list[Item]:
-    """Read the items of a file or folder.
-
-    Raises:
-        GtransError: a file is wrong, there is no item, or a phenomenon has the name of a total.
-    """
+    """Read the items of a file or folder."""
     items = READERS[format](path, options or ReadOptions())
     if not items:
         raise GtransError(f"'{path}' holds no contrastive item.")

@@ -1,7 +1,7 @@
 """Accuracy on contrastive sets by phenomenon, distance and group, and comparisons of systems.
 
-Items of one document are not independent: a film says Sie or du throughout. Intervals and tests
-are over documents where the set names them; otherwise items count as independent.
+Items of one document are not independent: a film says Sie or du throughout. Intervals and tests are
+over documents where the set names them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FLIPS = 2000  # for the interval of a difference
 
 
 def document_of(item: Item) -> str:
-    """Return the document of an item, or its block; empty: the set names neither."""
+    """Return the document of an item, or its block; both may be empty."""
     return item.document or item.block
 
 
@@ -39,7 +39,7 @@ class Sample:
 
     Attributes:
         documents: the document of each item; empty: unknown.
-        cue: the side of the cue; ``source/target`` if items differ.
+        cue: ``source``, ``target``, or ``source/target`` if items differ.
         chance: the accuracy of random scores.
     """
 
@@ -60,7 +60,7 @@ class Sample:
 
     @cached_property
     def clusters(self) -> list[tuple[float, int]]:
-        """Sum and number of the values of each document; an item without a document is one."""
+        """Sum and number of the values of each document; an item without one is a document."""
         sums: dict[str | int, tuple[float, int]] = {}
         for place, value in enumerate(self.values):
             document = self.documents[place] or place
@@ -86,7 +86,7 @@ class Sample:
 
     @property
     def equal_documents(self) -> float:
-        """Number of equally large documents with as much information."""
+        """Effective number of documents: as many of equal size have as much information."""
         squares = sum(size**2 for _, size in self.clusters)
         return self.items**2 / squares
 
@@ -108,10 +108,7 @@ def tabulate(
     values: Sequence[float | None],
     sample_type: type[SampleType],
 ) -> Table[SampleType]:
-    """Collect values that are not None by phenomenon and distance, with all totals.
-
-    Phenomena are in order of appearance; distances ascend, the unknown distance is the last.
-    """
+    """Collect values that are not None by phenomenon and distance, with all totals."""
     cells: dict[tuple[str, str], ItemValues] = {}
     for item, value in zip(items, values, strict=True):
         if value is None:
@@ -164,7 +161,7 @@ def by_group(
     items: Sequence[Item],
     right: Sequence[bool | None],
 ) -> dict[str, dict[str, Accuracy]]:
-    """Return the accuracy in each group of the authors' tables, by grouping and group."""
+    """Return accuracies by grouping and group of the authors' tables."""
     collected: dict[str, dict[str, ItemValues]] = {}
     for item, value in zip(items, right, strict=True):
         if value is None:
@@ -182,7 +179,6 @@ def by_group(
 
 
 def _group_order(group: str) -> tuple[bool, str]:
-    """Sort groups such as ``>3`` last."""
     return group.startswith(">"), group
 
 
@@ -190,13 +186,7 @@ def _group_order(group: str) -> tuple[bool, str]:
 
 
 def is_right(item: Item, scores: Sequence[float]) -> bool:
-    """Return whether the right candidate has strictly the highest score.
-
-    An item with a score of NaN counts as wrong.
-
-    Args:
-        scores: the scores of its candidates, the right one first; higher is better.
-    """
+    """Return whether the first score is strictly the highest; a NaN counts as wrong."""
     return all(scores[0] > scores[rival] for rival in item.rivals)
 
 
@@ -218,11 +208,11 @@ def wilson_interval(right: float, items: float, quantile: float = NORMAL) -> Int
 
 
 class Accuracy(Sample):
-    """Result of a system; the value of a right item is 1, of a wrong item 0."""
+    """Values of one system: 1 for a right item, 0 for a wrong one."""
 
     @property
     def interval(self) -> Interval:
-        """95% Wilson interval of the accuracy, of independent items with the same variance.
+        """95% Wilson interval, of independent items with the same variance.
 
         Where all items are right, or all wrong, a document counts as one item.
         """
@@ -250,9 +240,6 @@ class Change(Sample):
     """A system compared with the first one on the same items.
 
     The value is 1 if only this system is right, -1 if only the first one is, else 0.
-
-    Attributes:
-        p_holm: :attr:`p_value`, adjusted for several systems; None: there is one.
     """
 
     p_holm: float | None = None
@@ -269,10 +256,9 @@ class Change(Sample):
 
     @property
     def p_value(self) -> float:
-        """Exact two-sided p-value; 1 if the systems differ nowhere.
+        """Exact two-sided p-value over all ways to flip the signs of documents.
 
-        It counts all ways to flip the signs of documents with a sum at least as far from 0; for
-        items without documents it is the test of McNemar (1947), Psychometrika 12.
+        Without documents it is the test of McNemar (1947), Psychometrika 12.
         """
         sizes = [abs(int(total)) for total, _ in self.clusters if total]
         if not sizes:
@@ -295,11 +281,10 @@ class Change(Sample):
 
     @property
     def interval(self) -> Interval:
-        """95% interval of the difference of accuracies.
+        """95% interval of the difference: values that flips of documents do not reject.
 
-        It contains the differences that flips of documents do not reject; fewer than six documents
-        reject none. For items without documents it is the adjusted Wald interval of Bonett and
-        Price (2012), Journal of Educational and Behavioral Statistics 37.
+        Fewer than six documents reject none. Without documents it is the adjusted Wald interval of
+        Bonett and Price (2012), Journal of Educational and Behavioral Statistics 37.
         """
         if self.document_count:
             generator = np.random.default_rng(1)
@@ -343,7 +328,7 @@ class Gain(Sample):
 
     @property
     def interval(self) -> Interval | None:
-        """95% interval; None: there are fewer than two documents (or items without documents)."""
+        """95% interval; None with fewer than two documents."""
         if len(self.clusters) < 2:
             return None
         radius = self.quantile * self.error
@@ -351,9 +336,9 @@ class Gain(Sample):
 
 
 def margin(item: Item, scores: Sequence[float]) -> float:
-    """Return the score of the right candidate, the first, less the best wrong score.
+    """Return the first score, the right candidate's, less the best wrong score.
 
-    NaN: the item has no wrong candidate, or a score is not finite.
+    NaN: there is no wrong candidate, or a score is not finite.
     """
     right = scores[0]
     rivals = [scores[rival] for rival in item.rivals]
@@ -372,9 +357,6 @@ def gained_margins(
     """Return the margin of every item in its own context less its margin in a shuffled context.
 
     None: the item has no context, or a :func:`margin` is NaN.
-
-    Args:
-        true, random: the scores of their candidates in both contexts, the right one first.
     """
     gains: list[float | None] = []
     for item, own, other in zip(items, true, random, strict=True):

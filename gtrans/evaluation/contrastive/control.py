@@ -11,7 +11,7 @@ from gtrans.evaluation.contrastive.items import Item, Sentences
 
 
 def shuffled_contexts(items: Sequence[Item], seed: int = 1) -> tuple[list[Item], list[str]]:
-    """Give each item the context of another item, a control for the use of context.
+    """Return each item with the context of another item, and notes.
 
     The context is the sentences before the first one in which candidates differ. A donor gives its
     source context, with its right translation. It
@@ -22,14 +22,6 @@ def shuffled_contexts(items: Sequence[Item], seed: int = 1) -> tuple[list[Item],
     - has the same number of sentences of context, or the closest number;
     - has another context, and is neither the item nor its twin;
     - is drawn at random by ``seed`` and the id of the item.
-
-    An item without context is not changed.
-
-    Returns:
-        the items, and notes on items without a suitable donor.
-
-    Raises:
-        GtransError: there is no donor for an item.
     """
     donors = _Donors(items, seed)
     shuffled = []
@@ -69,7 +61,6 @@ class _Donors:
                 by_length.setdefault(item.context, []).append(item)
 
     def find(self, item: Item) -> Item:
-        """Return the first candidate with another context that is no twin of the item."""
         context = _context(item)
         rest = _without_context(item)
         for donor in self._candidates(item):
@@ -105,12 +96,10 @@ def _in_context_of(donor: Item, item: Item) -> Item:
 
 
 def _phenomenon(item: Item) -> str:
-    """Return the phenomenon without the answer."""
     return item.phenomenon.partition(":")[0]
 
 
 def _groups_of(item: Item) -> list[Hashable]:
-    """Return keys of groups with donors for an item, the best group first."""
     phenomenon = _phenomenon(item)
     return [(item.form, phenomenon, item.distance), (item.form, phenomenon), (item.form,)]
 

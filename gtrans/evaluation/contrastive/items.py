@@ -1,8 +1,4 @@
-"""Items of contrastive sets.
-
-An item is a source document, its right translation and one or more wrong ones. A model scores
-every candidate; the item is right if the right candidate has strictly the highest score.
-"""
+"""Items of contrastive sets, and the reader of their JSON lines."""
 
 from __future__ import annotations
 
@@ -26,19 +22,15 @@ FORMS = ("text", "tokenised", "truecased")
 
 @dataclass(frozen=True)
 class Item:
-    """A source document, its right translation and wrong ones, sentence by sentence.
+    """A source document, its right translation and wrong ones, each of K sentences.
 
     Attributes:
         distance: number of sentences from the cue to the sentence that needs it; None: unknown.
         cue: the side of the cue: ``source``, or ``target`` if the source lacks it.
-        source: K source sentences.
-        target: the right K target sentences.
-        contrastive: wrong candidates of K sentences each.
-        form: one of :data:`FORMS`.
         right_index: index of the right candidate in the published file.
-        groups: groups in the authors' tables: name of a grouping (``gender``) to value (``f``).
-        block: block of items, as in the sets of Bawden et al.; may be empty.
-        document: origin, such as a film; empty: unknown, and the block stands for it.
+        groups: group by grouping of the authors' tables, such as ``f`` of ``gender``.
+        block: block of items, as in the sets of Bawden et al.
+        document: origin, such as a film; empty: unknown.
     """
 
     id: str
@@ -67,10 +59,7 @@ class Item:
 
     @property
     def rivals(self) -> list[int]:
-        """Indices of the wrong candidates in :attr:`candidates`, without copies of the right one.
-
-        Some published sets have such copies.
-        """
+        """Indices of the wrong candidates, without copies of the right one."""
         return [n for n, wrong in enumerate(self.contrastive, 1) if wrong != self.target]
 
     def in_file_order(self, values: Sequence[_Value]) -> list[_Value]:
@@ -94,11 +83,7 @@ class Item:
         return len(self.target) - 1
 
     def as_text(self, join: tuple[Callable[[str], str], Callable[[str], str]]) -> Item:
-        """Return the item as plain text, the input of the text pipelines.
-
-        Args:
-            join: functions that detokenise a sentence of Moses tokens, for source and target.
-        """
+        """Return the item as plain text; ``join`` detokenises source and target sentences."""
         if self.form == "text":
             return self
         join_source, join_target = join
@@ -123,7 +108,7 @@ class ReadOptions:
     """Options of the readers.
 
     Attributes:
-        documents: folder of documents with the contexts of a JSON file.
+        documents: folder with the contexts of a JSON file.
         context: most sentences of context, for sets that do not define it.
     """
 
@@ -139,9 +124,6 @@ def read_jsonl(path: str | os.PathLike[str], options: ReadOptions) -> list[Item]
 
     Keys are the fields of :class:`Item`, with lists instead of tuples; ``form``, ``groups``,
     ``block`` and ``document`` are optional. Other keys and empty lines are ignored.
-
-    Raises:
-        GtransError: the file cannot be read, or a line is not an item.
     """
     if os.path.isdir(path):
         raise GtransError(
@@ -214,7 +196,7 @@ _FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "block": (_is_string, "a text"),
     "document": (_is_string, "a text"),
 }
-"""For each key of an item, a check of its value, and its description."""
+"""A check of each key's value, and the description of right values."""
 _DEFAULTS: dict[str, Any] = {
     "form": FORMS[0],
     "groups": {},
@@ -224,7 +206,7 @@ _DEFAULTS: dict[str, Any] = {
 
 
 def _item(entry: Any) -> Item:
-    """Return the item of a decoded line; raise ValueError that describes a mistake."""
+    """Return the item of a decoded line; ValueError describes a mistake."""
     if not isinstance(entry, dict):
         raise ValueError("an item must be a JSON object")
     values: dict[str, Any] = {}

@@ -1,8 +1,4 @@
-"""The output of ``gtrans contrast``: accuracies and tests, as text and JSON.
-
-:data:`SYSTEM_COLUMNS` and :data:`CHANGE_COLUMNS` have the heading, the text and the JSON key of
-every column.
-"""
+"""The output of ``gtrans contrast``: accuracies and tests, as text and JSON."""
 
 from __future__ import annotations
 
@@ -37,8 +33,8 @@ class SystemResult:
         right: whether each item is right; None: it cannot be judged.
         lines: the JSON line of each item for ``--output``.
         unit: the unit of the model; empty for files of other systems.
-        control: ``right`` with shuffled contexts; None without a control.
-        gains: gain in margin of each item over its control; None without a control.
+        control: ``right`` with shuffled contexts.
+        gains: gain in margin over the control.
     """
 
     items: Sequence[Item]
@@ -54,8 +50,6 @@ _Key = tuple[str, str]  # phenomenon and distance
 
 @dataclass(frozen=True)
 class _TextRow:
-    """A line of a table: texts before the columns, a sample, and texts behind the columns."""
-
     before: Sequence[str]
     sample: Sample
     behind: Sequence[str] = ()
@@ -93,7 +87,7 @@ class ReportColumn:
     Attributes:
         head: heading on the terminal; empty: not printed.
         key: key in JSON; empty: not in JSON.
-        name: the property of a sample with the value; the value may be None.
+        name: the property of a sample with the value, which may be None.
     """
 
     head: str
@@ -102,7 +96,7 @@ class ReportColumn:
     show: Callable[[Any], str] = str
 
     def value(self, sample: Sample) -> Any:
-        """Return the value of a sample; None: it has none."""
+        """Return the value of a sample, or None."""
         return getattr(sample, self.name)
 
 
@@ -176,12 +170,7 @@ def _differences(cells: Mapping[str, Change]) -> dict[str, Any]:
 
 
 def _of_system(result: SystemResult) -> dict[str, Any]:
-    """Return a system in JSON; accuracies are from 0 to 1, keys of distances strings.
-
-    ``contrastive``, ``intervals``, ``items`` and ``cue`` are by phenomenon and distance; the others
-    have all values of :data:`SYSTEM_COLUMNS`. With a control, ``shuffled_context`` has its
-    accuracies, and ``above_shuffled_context`` the gains in nats.
-    """
+    """Return a system in JSON; accuracies are from 0 to 1, gains in nats."""
     table = tabulate(result.items, result.right, Accuracy)
     groups = {}
     for name, cells in by_group(result.items, result.right).items():
@@ -241,7 +230,6 @@ def _json_of_all(
 
 
 def _nested(table: Mapping[_Key, Any], value: Callable[[Any], Any]) -> dict[str, Any]:
-    """Return a value of each cell by phenomenon, then by distance, without totals."""
     nested: dict[str, dict[str, Any]] = {}
     for (name, distance), cell in table.items():
         if ALL not in (name, distance):
@@ -250,7 +238,7 @@ def _nested(table: Mapping[_Key, Any], value: Callable[[Any], Any]) -> dict[str,
 
 
 def _by_phenomenon(table: Mapping[_Key, Any], total: bool = True) -> dict[str, Any]:
-    """Return the cells of whole phenomena; ``total``: also the total of several phenomena."""
+    """Return the cells of whole phenomena; ``total``: also the total of several."""
     cells = {}
     for (name, distance), cell in table.items():
         if distance == ALL:
@@ -347,13 +335,6 @@ def _lines(
     rows: Sequence[_TextRow],
     behind: Sequence[str] = (),
 ) -> list[str]:
-    """Return a table on the terminal, without empty columns.
-
-    Args:
-        before, behind: headings of the texts before and behind the columns.
-        columns: the columns of the samples.
-        rows: the rows.
-    """
     if not rows:
         return []
     shown = []

@@ -1,8 +1,7 @@
 """Files with the scores of the candidates of each item.
 
-``gtrans contrast`` reads its own ``--output`` and plain files of other programs: one score a line,
-for every candidate in the order of the published file, as the evaluation scripts of ContraPro and
-of Voita et al. read them.
+``gtrans contrast`` reads its own ``--output`` and plain files: a score a line, for every candidate
+in the order of the published file, as the scripts of ContraPro and of Voita et al. read.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ def is_results_file(path: Path) -> bool:
 
 
 def scores_line(item: Item, scores: Sequence[float]) -> str:
-    """Return the JSON line of an item; ``scores``: of its candidates, the right one first."""
+    """Return the JSON line of an item; ``scores``: the right candidate's first."""
     places = item.in_file_order(range(len(scores)))
     line = {
         "id": item.id,
@@ -59,16 +58,12 @@ def read_scores(
     better: str | None,
     is_named: bool = False,
 ) -> list[list[float]]:
-    """Return the scores of the candidates of each item, the right one first; higher is better.
+    """Return the scores of each item, the right candidate's first; higher is better.
 
     Args:
         path: JSON lines if the first line begins with ``{``, otherwise plain lines.
-        items: the items in the order of the file.
         better: :data:`HIGHER` or :data:`LOWER`; None: the scores are log-probabilities.
         is_named: the option ``better`` names this system.
-
-    Raises:
-        GtransError: the file does not fit the items, or a score does not fit ``better``.
     """
     lines = []
     for number, text in enumerate(iterate_raw_lines(path), 1):
