@@ -1,8 +1,7 @@
 """Binarised files and dictionaries of fairseq, checked before anything is read from them.
-
-fairseq trusts an index: with an index of other data it reads wrong sentences, and an id beyond the
-dictionary ends the program in the middle of a training. So every id is checked once, and each line
-must end with ``</s>`` and have none inside.
+ fairseq reads wrong sentences with an index of other data, and stops in the middle of a training at
+an id beyond the dictionary. So all ids are checked once, and every line must end with its only
+``</s>``.
 """
 
 from __future__ import annotations
@@ -28,12 +27,10 @@ def load_lines(path: str, dictionary: Dictionary, size: int) -> Any:
 
     Args:
         path: without suffix.
-        dictionary: its entries have the ids.
-        size: the first ``size`` entries of the dictionary may occur.
+        size: only the first ``size`` entries of the dictionary may occur.
 
     Raises:
-        GtransError: a file is missing or damaged, the two do not belong together, an id is not
-            in the dictionary, or a line holds a special token.
+        GtransError: a file is missing or damaged, or a line holds a wrong id or a special token.
     """
     for kind in ("idx", "bin"):
         if not os.path.isfile(f"{path}.{kind}"):
@@ -48,7 +45,7 @@ def load_lines(path: str, dictionary: Dictionary, size: int) -> Any:
 
 
 def ids_of(lines: Any) -> Any:
-    """Return ``(n,)`` all ids of an indexed dataset, line after line, mapped from the disk."""
+    """Return ``(n,)`` all ids of an indexed dataset, mapped from the disk."""
     return np.frombuffer(lines._bin_buffer, lines._index.dtype)
 
 
@@ -63,7 +60,7 @@ def load_dictionary(path: str | Path) -> Dictionary:
 
 
 def write_dictionary(dictionary: Dictionary, path: Path) -> None:
-    """Write a dictionary without fairseq's special tokens, as :func:`load_dictionary` reads it."""
+    """Write a dictionary file, without fairseq's special tokens."""
     entries = zip(dictionary.symbols, dictionary.count, strict=True)
     with atomic_writer(path) as file:
         file.writelines(dictionary_lines(islice(entries, dictionary.nspecial, None)))
@@ -102,7 +99,7 @@ def _check(path: str, lines: Any, dictionary: Dictionary, size: int) -> None:
 def _first_mistake(
     ids: Any, is_last: Any, dictionary: Dictionary, size: int
 ) -> tuple[int, str] | None:
-    """Return the place of a wrong id among ``ids (n,)`` and the mistake; None: all are right.
+    """Return the place of a wrong id among ``ids (n,)``, and the mistake.
 
     ``is_last (n,)``: a line ends there.
     """

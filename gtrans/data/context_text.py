@@ -1,7 +1,6 @@
-"""What replaces the context of a sentence in context ablation.
-
-Guo Zhiyu 2021 (thesis, §5.2.2) follows Li et al. (2020): one fixed sentence, or random words. These
-are whole words of the training text, all equally likely, and as many as the sentence has.
+"""Replacements for the context of a sentence in context ablation.
+ Guo Zhiyu 2021 (thesis, §5.2.2) follows Li et al. (2020): one fixed sentence, or as many random
+words as the sentence has.
 """
 
 from __future__ import annotations
@@ -60,12 +59,11 @@ class WordBoundaries:
 
 @dataclass(frozen=True)
 class DistinctWords:
-    """The different words of a text.
+    """The different words of a text, all equally likely.
 
     Attributes:
-        subwords: the subwords of all words, one word after the other.
+        subwords: the subwords of one word after the other.
         first: ``(words + 1,)`` where each word begins in ``subwords``.
-        boundaries: where words begin in a sentence.
     """
 
     subwords: Ints
@@ -80,9 +78,7 @@ class DistinctWords:
 
         Args:
             ids: ``(n,)`` its sentences, each followed by ``end``.
-            end: id of ``</s>``.
-            boundaries: where words begin.
-            left_out: ids that are not text; words with them are left out.
+            left_out: words with these ids are left out.
         """
         is_subword = ids != end
         follows_end = np.concatenate([[True], ~is_subword[:-1]])
@@ -123,7 +119,6 @@ class ContextText:
 
     Attributes:
         fixed: ``(words + 1,)`` the fixed sentence with ``</s>``; None: random words.
-        words: the words to draw from.
         seed: random words depend on it and on the text alone, not on batch, epoch or process.
     """
 

@@ -1,6 +1,5 @@
-"""Dictionary files as fairseq writes them: a line ``ENTRY COUNT`` for each vocabulary entry.
-
-A line may end in ``#fairseq:overwrite`` to repeat an entry: the earlier one keeps its row of the
+"""Dictionary files of fairseq: a line ``ENTRY COUNT`` for each vocabulary entry.
+ A line may end in ``#fairseq:overwrite`` to repeat an entry: the earlier one keeps its row of the
 embeddings, but the text gets the id of the later one. This module needs no fairseq.
 """
 
@@ -18,14 +17,14 @@ _SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
 
 
 class DictionaryEntry(NamedTuple):
-    """A vocabulary entry, and its frequency in the training text."""
+    """A vocabulary entry, and its frequency."""
 
     text: str
     frequency: int
 
 
 def read_dictionary_file(path: Path) -> list[DictionaryEntry]:
-    """Return the entries of a dictionary file, in order, without fairseq's four special tokens.
+    """Return the entries of a file, in order, without fairseq's four special tokens.
 
     Raises:
         GtransError: it is missing, a line has another form, or an entry comes twice.

@@ -1,4 +1,4 @@
-"""Translation units of a binarised corpus as fairseq batches."""
+"""The dataset of translation units."""
 
 from __future__ import annotations
 
@@ -18,13 +18,12 @@ from gtrans.errors import GtransError
 
 class DocumentDataset(FairseqDataset):
     """Units of a parallel corpus as fairseq batches.
-
-    A batch has ``id (batch,)``, the numbers of the units, and ``numbers``, the same as a list on
-    the host; ``first_sentence (batch,)``, the number of the first kept sentence of each unit in
-    the corpus; and the entries of :meth:`gtrans.data.examples.ExampleBuilder.collate`.
+     A batch has ``id (batch,)``, the numbers of the units; ``numbers``, the same as a list on the
+    host; ``first_sentence (batch,)``, the number of each unit's first kept sentence in the corpus;
+    and the entries of :meth:`gtrans.data.examples.ExampleBuilder.collate`.
 
     Attributes:
-        plan_batch: makes ``net_input["plan"]`` from the rest of ``net_input``; None: no plan.
+        plan_batch: makes ``net_input["plan"]`` from the rest of ``net_input``.
     """
 
     def __init__(
@@ -40,11 +39,9 @@ class DocumentDataset(FairseqDataset):
         """Keep the corpus and its units.
 
         Args:
-            source, target: indexed datasets of lines; the target may be None.
-            units: the lines of each unit.
-            examples: builds examples and batches.
+            source, target, bert_subwords: indexed datasets of lines; BERT's subwords are of the
+                source.
             shuffle: units of equal length come in random order.
-            bert_subwords: indexed dataset of the source lines in BERT's subwords.
             units_in_epoch: returns the units of an epoch, if every epoch has its own.
         """
         self.source = source
@@ -77,7 +74,7 @@ class DocumentDataset(FairseqDataset):
         self.target_sizes = self._tokens_of_units(1)
 
     def _tokens_of_units(self, side: int) -> Ints:
-        """Return ``(units,)`` the tokens of each unit that are read at once on a side."""
+        """Return ``(units,)`` the tokens of each that are read at once on a side."""
         lines = self.units.lines[:, side]
         totals = self._tokens_before[side]
         sizes = sums(lines, totals) + self.examples.frame.extra_tokens_of_unit
@@ -91,14 +88,11 @@ class DocumentDataset(FairseqDataset):
         return limited
 
     def check_lengths(self, longest: tuple[int, int], name: str) -> None:
-        """Check that the model has learned positions for every unit, or chunk.
+        """Raises GtransError if a unit, or a chunk, has more tokens than the model has positions.
 
         Args:
-            longest: most tokens of the model on the source and on the target side.
+            longest: learned positions on the source and on the target side.
             name: name of the corpus in messages.
-
-        Raises:
-            GtransError: a unit is longer.
         """
         self._limits = longest, name
         steps = self.read_at_once()
@@ -147,11 +141,11 @@ class DocumentDataset(FairseqDataset):
         return {**self.example(span), **self.place(index)}
 
     def place(self, index: int) -> dict[str, int]:
-        """Return the number of a unit and its place in the corpus, as entries of its sample."""
+        """Return the entries ``id`` and ``first_sentence`` of a sample."""
         return {"id": index, "first_sentence": int(self.units.first_sentence[index])}
 
     def example(self, span: UnitSpan, chunks: Sequence[int] | None = None) -> Example:
-        """Return the example of a span of lines; ``chunks``: sentences of each, if known."""
+        """Return a row of lines; ``chunks``: sentences of each, if known."""
         source = _ids(self.source, span.source)
         target = bert_subwords = None
         if self.target is not None:
@@ -188,7 +182,7 @@ class DocumentDataset(FairseqDataset):
         return int(self.source_sizes[index]), int(self.target_sizes[index])
 
     def ordered_indices(self) -> Ints:
-        """Sort units by length; with ``shuffle``, units of equal length in random order."""
+        """Sort units by length; ``shuffle`` mixes units of equal length."""
         order = np.arange(len(self))
         if self.shuffle:
             order = np.random.permutation(len(self))
@@ -207,7 +201,7 @@ class DocumentDataset(FairseqDataset):
         max_sentences: int | None = None,
         required_batch_size_multiple: int = 1,
     ) -> Any:
-        """Batch as fairseq does; a unit with more than ``max_tokens`` is a batch of its own."""
+        """Batch as fairseq does; a unit with more than ``max_tokens`` is alone."""
         tokens = self.num_tokens_vec(indices)
         if max_tokens is not None:
             tokens = np.minimum(tokens, max_tokens)
@@ -226,7 +220,6 @@ class DocumentDataset(FairseqDataset):
     @property
     def can_reuse_epoch_itr_across_epochs(self) -> bool:
         """Whether no example depends on the epoch.
-
         If so, fairseq keeps the processes that load examples, which know no later epoch.
         """
         return self._units_in_epoch is None

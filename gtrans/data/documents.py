@@ -1,8 +1,6 @@
 """The lines of text files, on which :mod:`gtrans.text.reader` builds documents.
-
-Files are UTF-8, gzipped or not (their first bytes decide); a byte order mark is dropped. Only
-``\\n`` (or ``\\r\\n``) ends a line: U+2028, U+0085 and the like stay inside their sentence. Every
-error names the file and the line, from 1. This module needs neither torch nor fairseq.
+ Files are UTF-8, gzipped or not. Only ``\\n`` (or ``\\r\\n``) ends a line: U+2028, U+0085 and the
+like stay inside their sentence. This module needs neither torch nor fairseq.
 """
 
 from __future__ import annotations
@@ -73,7 +71,7 @@ def resolve(prefix: str, lang: str) -> Path:
 
 @contextmanager
 def _open_bytes(path: Path, once: bool) -> Iterator[IO[bytes]]:
-    """Open a file for its unpacked bytes; raises GtransError if that fails."""
+    """Open the unpacked bytes of a file."""
     if str(path) == STANDARD_STREAM and once:
         if sys.stdin is None:
             raise GtransError("the standard input is closed; name a file")
@@ -109,8 +107,7 @@ def iterate_raw_lines(
     """Yield all lines of a file, stripped of white space.
 
     Args:
-        path: the file; with ``once`` also a pipe, or ``-``, the standard input.
-        once: the file is read only once.
+        once: the file is read only once, so it may be a pipe, or ``-``, the standard input.
         strip: False: strip only the line end.
 
     Raises:
@@ -143,7 +140,7 @@ def _refuse_binary(name: str, first: bytes) -> None:
 
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
-    """Return the contents of a file, unpacked; raises GtransError if it cannot be read."""
+    """Return the contents of a file, unpacked."""
     with _open_bytes(Path(path), once=False) as file:
         return file.read()
 
@@ -155,16 +152,12 @@ def line_end(path: str | os.PathLike[str]) -> str:
 
 
 def read_text(path: str | os.PathLike[str]) -> str:
-    """Return the text of a file, gzipped or not; raises GtransError if it has none in UTF-8."""
+    """Return the text of a file; raises GtransError if it is not UTF-8."""
     return decoded(read_bytes(path), path)
 
 
 def decoded(contents: bytes, path: str | os.PathLike[str]) -> str:
-    """Return the text of the contents of a file, without a byte order mark.
-
-    Raises:
-        GtransError: they are not UTF-8; the message names the line.
-    """
+    """Return text without its byte order mark; raises GtransError if it is not UTF-8."""
     contents = contents.removeprefix(_BYTE_ORDER_MARK)
     try:
         return contents.decode("utf-8")

@@ -1,7 +1,4 @@
-"""Examples, which are sentences joined into rows of tokens, and batches of them.
-
-Training, search and force decoding all build their batches here, so a model sees the same rows.
-"""
+"""Rows of a batch, made of sentences, for training, search and force decoding alike."""
 
 from __future__ import annotations
 
@@ -39,10 +36,8 @@ class ExampleBuilder:
     """Builds the examples of a task, and batches of them.
 
     Attributes:
-        frame: the special tokens of sentences.
-        unit: the sentences of a row.
         context: replaces the context if it is not the true one.
-        bert_subwords: settings of the rows of BERT's subwords, if a model needs them.
+        bert_subwords: settings of the rows of BERT's subwords.
     """
 
     frame: Frame
@@ -61,17 +56,15 @@ class ExampleBuilder:
         """Return one row, not yet padded.
 
         Args:
-            span: the sentences of the row.
-            source: the sentences ``span.source``, each ``(words + 1,)`` with its ``</s>``.
-            target: the sentences ``span.target``; None: there is no target.
-            bert_subwords: the sentences ``span.source`` in BERT's subwords, each with ``[SEP]``.
+            source, target: the sentences of ``span``, each ``(words + 1,)`` with its ``</s>``.
+            bert_subwords: the source sentences in BERT's subwords, each with ``[SEP]``.
             chunks: the sentences of each chunk; None: the row is a whole document.
 
         Returns:
-            ``source (length,)``; ``current_sentence``, the number of the first kept sentence in
-            the row; ``predicted_sentences``, how many the decoder predicts; with a target
-            ``prev_output_tokens (length,)`` and ``target (length,)``; with BERT's subwords
-            ``bert_subwords (subwords,)``; in a stream of chunks ``chunks (chunks,)``.
+            ``source (length,)``; ``current_sentence``, the number of the first kept sentence in the
+            row; ``predicted_sentences``, how many the decoder predicts; with a target
+            ``prev_output_tokens (length,)`` and ``target (length,)``; ``bert_subwords (subwords,)``
+            and ``chunks (chunks,)`` if a model needs them.
         """
         current = span.kept.start - span.source.start
         example: Example = {
@@ -99,7 +92,7 @@ class ExampleBuilder:
         return example
 
     def lengths(self, examples: Sequence[Example]) -> list[int]:
-        """Return for each example the source tokens that a search reads at once."""
+        """Return the source tokens of each example that a search reads at once."""
         most = self.unit.tokens_at_once
         lengths = []
         for example in examples:
@@ -125,13 +118,11 @@ class ExampleBuilder:
         return replaced
 
     def collate(self, examples: Sequence[Example]) -> dict[str, Any]:
-        """Return examples as a batch: ``net_input``, ``target``, ``ntokens``, ``nsentences``.
-
-        ``net_input`` holds the arguments of the model's ``forward``: ``src_tokens (batch,
-        source length)``, ``src_lengths (batch,)``, with context ``current_sentence
-        (batch,)``, in streams of chunks ``chunks (batch, most)`` with zeros behind, and with a
-        target ``prev_output_tokens (batch, target length)``, all padded on the right. The
-        task replaces ``bert_subwords (batch, subwords)`` by BERT's output before a model sees it.
+        """Return a batch: ``net_input``, ``target``, ``ntokens``, ``nsentences``.
+         ``net_input`` holds the arguments of ``forward``, padded on the right: ``src_tokens (batch,
+        source length)``, ``src_lengths (batch,)``, ``current_sentence (batch,)``, ``chunks (batch,
+        most)``, ``prev_output_tokens (batch, target length)``. The task replaces ``bert_subwords
+        (batch, subwords)`` by BERT's output.
         """
         source = self._padded(examples, "source")
         lengths = source.ne(self.frame.pad).sum(1)
@@ -157,15 +148,10 @@ class ExampleBuilder:
         }
 
     def _padded(self, examples: Sequence[Example], name: str) -> Tensor:
-        """Return ``(batch, longest)`` the rows ``name`` of all examples."""
         return self.frame.pad_rows([example[name] for example in examples])
 
     def sources_to_translate(self, source: Mapping[str, Tensor]) -> list[list[Tensor]]:
-        """Return for each row the source sentences, with ``</s>``, whose translations it predicts.
-
-        Args:
-            source: the ``net_input`` of :meth:`collate`.
-        """
+        """Return for each row of ``net_input`` the source sentences to translate, with ``</s>``."""
         rows = [self.frame.sentences(row) for row in source["src_tokens"]]
         unit = self.unit
         if not unit.has_context or unit.predicts_context or unit.sentence_by_sentence:
@@ -174,14 +160,14 @@ class ExampleBuilder:
         return [row[number : number + 1] for row, number in zip(rows, current, strict=True)]
 
     def wanted(self, source: Mapping[str, Tensor]) -> list[slice]:
-        """Return for each row which of its predicted sentences are kept."""
+        """Return which predicted sentences of each row are kept."""
         if self.unit.predicts_context:
             return [slice(number, number + 1) for number in source["current_sentence"].tolist()]
         return [slice(None)] * source["src_tokens"].size(0)
 
 
 def source_of(net_input: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``net_input`` without the decoder's input and the plan of both sides."""
+    """Return ``net_input`` without the target side and the plan."""
     target = ("prev_output_tokens", "plan")
     return {name: value for name, value in net_input.items() if name not in target}
 

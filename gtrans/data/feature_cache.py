@@ -1,9 +1,7 @@
 """A cache of features of texts on disk, which several processes may share.
-
-A folder has a subfolder for each model, named by its fingerprint, with shards in the safetensors
-format. A shard is written under a temporary name, renamed when it is complete, and never changed.
-So an interruption loses only entries that have not been written, and any number of processes can
-read and write at the same time. A full disk or a damaged shard is a warning and ends no training.
+ Each model has a subfolder, named by its fingerprint, with shards in the safetensors format. Shards
+are renamed when complete and never changed, so any number of processes can read and write. A full
+disk or a damaged shard is a warning.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ _SUFFIX = ".safetensors"
 
 
 class FeatureCache:
-    """The features of one model in a folder of several."""
+    """The features of one model."""
 
     def __init__(self, folder: Path, model: str) -> None:
         """``model``: its fingerprint."""
@@ -46,7 +44,7 @@ class FeatureCache:
         return hashlib.sha256(row.numpy().tobytes()).hexdigest()[:32]
 
     def get(self, keys: Sequence[str]) -> list[Tensor | None]:
-        """Return the features of ``keys``; None for those that are not in the cache."""
+        """Return the features of ``keys``; None if not in the cache."""
         features = [self._entry(key) for key in keys]
         if any(entry is None for entry in features) and self._discover():
             features = [self._entry(key) for key in keys]
@@ -61,9 +59,8 @@ class FeatureCache:
 
     def put(self, entries: Mapping[str, Tensor]) -> None:
         """Add entries, which :meth:`flush` writes, or a later call when there are many.
-
-        Entries put together are written together, so a run that is killed and resumed finds all
-        rows of a batch or none, and computes features in the same batches.
+         Entries put together are written together, so a resumed run computes features in the same
+        batches.
         """
         if self._failed:
             return
@@ -98,7 +95,7 @@ class FeatureCache:
             )
 
     def _discover(self) -> bool:
-        """Open new shards of the folder; return whether there are any."""
+        """Open new shards; return whether there are any."""
         changed = self._folder.stat().st_mtime_ns if self._folder.is_dir() else None
         if changed == self._seen:
             return False

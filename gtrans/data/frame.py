@@ -1,4 +1,4 @@
-"""The special tokens around sentences in the sequences that a model reads and writes."""
+"""The special tokens around the sentences of a unit."""
 
 from __future__ import annotations
 
@@ -32,9 +32,8 @@ SPECIAL_TOKENS = (
 class Frame:
     """The special tokens around every sentence.
 
-    In a unit of several sentences each sentence has all of them, so that group attention sees
-    the same tokens of a sentence as a sentence model. A target sentence ends with ``</s>``; x
-    stands for its words.
+    In a unit, each sentence has all of them, so that group attention sees the same tokens of a
+    sentence as a sentence model. A target sentence ends with ``</s>``; x stands for its words.
 
     ===========  ===================  ==========================  ===========================
     value        a source sentence    decoder input, 1 sentence   2 sentences
@@ -49,11 +48,9 @@ class Frame:
 
     ``both`` is G-Transformer's; ``end`` is fairseq's, and OPUS-MT's for one pair of languages;
     ``marian`` is OPUS-MT's for several languages; the others belong to the models of these names.
-    Where ``</s>`` opens sentences, the end of a sentence also opens the next one.
 
-    Two more are for plain attention over whole documents. Their token stands once in a unit, as in
-    mBART's pretraining, and the decoder predicts it after the last ``</s>``. So the model learns
-    where a document ends, which unconstrained decoding needs.
+    Plain attention over whole documents has one token in a unit, as mBART's pretraining does. The
+    decoder predicts it after the last ``</s>``, because unconstrained decoding must find the end.
 
     ==================  =========================  ======================  ===================
     value               a source of 2 sentences    decoder input           predicted
@@ -65,8 +62,7 @@ class Frame:
     Attributes:
         bos, eos, pad: ids of ``<s>``, ``</s>`` and padding.
         special_tokens: one of :data:`SPECIAL_TOKENS`.
-        source_language, target_language: ids of ``[src]`` and ``[tgt]``; None if they are not
-            needed.
+        source_language, target_language: ids of ``[src]`` and ``[tgt]``, if needed.
     """
 
     bos: int
@@ -81,9 +77,8 @@ class Frame:
         """Return the frame that the options of a task or a model describe.
 
         Args:
-            cfg: options ``sentence_marks`` (None is ``both``), ``langs``, ``source_lang`` and
+            cfg: options ``sentence_marks`` (None: ``both``), ``langs``, ``source_lang`` and
                 ``target_lang``.
-            source, target: dictionaries with the language tokens.
 
         Raises:
             GtransError: a language has no token in ``langs``.
@@ -112,14 +107,14 @@ class Frame:
 
     @property
     def document_token(self) -> int | None:
-        """The token that opens the decoder's input and is predicted at its end, or None."""
+        """The token that opens the decoder's input and is predicted at its end."""
         if self.special_tokens == "document":
             return self.bos
         return self._target_language if self.special_tokens == "mbart-document" else None
 
     @property
     def prefix(self) -> int | None:
-        """The special token that always follows ``opening``, or None."""
+        """The special token that always follows ``opening``."""
         if self.special_tokens == "bart":
             return self.bos
         return self._target_language if self.special_tokens == "mbart50" else None
@@ -140,16 +135,16 @@ class Frame:
 
     @property
     def extra_tokens(self) -> int:
-        """Special tokens of a sentence besides its ``</s>``, on either side."""
+        """Special tokens of a sentence besides its ``</s>``."""
         return int(self.special_tokens != "end" and not self.extra_tokens_of_unit)
 
     @property
     def extra_tokens_of_unit(self) -> int:
-        """Special tokens of a unit besides its sentences' own, on either side."""
+        """Special tokens of a unit besides its sentences'."""
         return int(self.special_tokens in ONCE_A_UNIT)
 
     def source(self, sentences: Sequence[Tensor]) -> Tensor:
-        """Return ``(length,)`` the source of a unit; each of ``sentences`` ends with ``</s>``."""
+        """Return ``(length,)`` the source of a unit, from sentences with ``</s>``."""
         before = {
             "both": self.bos,
             "bart": self.bos,
@@ -169,10 +164,8 @@ class Frame:
 
     def target(self, sentences: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
         """Return decoder input and target of a unit, ``(length,)`` each.
-
-        A special token that the search sets is not predicted, so the target has padding there. The
-        losses of documents and of sentences then count the same words (and with
-        ``document_token`` one token more in each unit).
+         The target has padding where the search sets a special token, so the losses of documents
+        and of sentences count the same words (with ``document_token`` one token more in each unit).
         """
         if self.document_token is not None:
             end = _id_tensor(sentences[0], self.document_token)
@@ -197,7 +190,7 @@ class Frame:
         """Return ``(length,)`` the decoder's input before the token that opens the next sentence.
 
         Args:
-            sentences: the translations so far, each ``(words + 1,)`` with its ``</s>``.
+            sentences: the translations so far, each ``(words + 1,)`` with ``</s>``.
         """
         read = self.target(sentences)[0]
         if self.document_token is not None:  # the last end of a sentence opens the next one
@@ -205,7 +198,7 @@ class Frame:
         return read if self.opening == self.eos else torch.cat([read, sentences[-1][-1:]])
 
     def sentences(self, row: Tensor) -> list[Tensor]:
-        """Return the sentences of a row ``(length,)``, padded or not, each with its ``</s>``."""
+        """Return the sentences of a row ``(length,)``, each with its ``</s>``."""
         special_tokens = row.new_tensor(
             [number for number in self.special_ids if number != self.eos]
         )
@@ -214,7 +207,7 @@ class Frame:
         return [words[begin:end] for begin, end in zip([0, *ends[:-1]], ends, strict=True)]
 
     def pad_rows(self, rows: Sequence[Tensor]) -> Tensor:
-        """Return ``(rows, longest)`` from rows ``(length,)``, padded on the right."""
+        """Return ``(rows, longest)``, padded on the right."""
         return pad_sequence(list(rows), batch_first=True, padding_value=float(self.pad))
 
     @property
@@ -234,13 +227,9 @@ def _id_tensor(like: Tensor, number: int | None) -> Tensor:
 
 
 def pretrained_special_tokens(options: Mapping[str, Any]) -> str:
-    """Return the special tokens of a trained model, one of :data:`SPECIAL_TOKENS`.
-
-    mBART has its language behind a sentence, mBART-50 (multilingual fine-tuning, or more than 25
+    """Return the special tokens of a trained model, from the options in its checkpoint.
+     mBART has its language behind a sentence, mBART-50 (multilingual fine-tuning, or more than 25
     languages) before it; without languages it is BART.
-
-    Args:
-        options: the options in its checkpoint.
     """
     if options.get("sentence_marks"):  # a checkpoint of this project
         return str(options["sentence_marks"])

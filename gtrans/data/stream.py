@@ -1,10 +1,9 @@
-"""Streams: several documents that are read in parallel, window after window, with a memory.
-
-Feng et al. 2022, §3.4 and §5.3: sentences are read in document order, and parameters are updated
-after a window of sentences, whose length is drawn for every update. A *step* is a sentence or a
-chunk. A stream has several tracks, each with one document at a time. A batch is one window: the
-next steps of all tracks of a stream, the same number in each. A row of the batch is a *run*,
-consecutive steps of one document, so a track that changes documents gives several rows.
+"""Streams: documents that are read in parallel, window after window, with a memory.
+ Feng et al. 2022, §3.4 and §5.3: sentences are read in document order, and parameters are updated
+after a window of sentences of random length. A *step* is a sentence or a chunk. A stream has
+several tracks, each with one document at a time. A batch is one window: the next steps of all
+tracks of a stream, the same number in each. A row of the batch is a *run*, consecutive steps of one
+document, so a track that changes documents gives several rows.
 
 A window with more than ``--max-tokens`` is read in parts in the same update. In the authors' code
 (``yukunnf/RecurrentMemForDocMT``, ``main.py``) each part is one sentence of every document.
@@ -39,10 +38,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class StreamOptions:
-    """The steps of a window are drawn from ``min_window .. max_window``.
-
-    ``max_window`` 0: a window has whole documents.
-    """
+    """A window has ``min_window .. max_window`` steps; ``max_window`` 0: whole documents."""
 
     min_window: int
     max_window: int
@@ -63,7 +59,7 @@ class StreamOptions:
 
 @dataclass(frozen=True)
 class StreamRun:
-    """Consecutive steps of one document: ``count`` of them from number ``position`` on."""
+    """``count`` consecutive steps of one document, from number ``position`` on."""
 
     document: int
     position: int
@@ -75,7 +71,7 @@ Window = list[list[StreamRun]]
 
 
 class _Place(NamedTuple):
-    """A document, and the next step of it."""
+    """A document, and its next step."""
 
     document: int
     step: int
@@ -89,19 +85,19 @@ class _Stream:
     tracks: list[_Place | None]
 
     def fill(self, waiting: deque[int]) -> None:
-        """Let tracks without a document take the next ones of ``waiting``."""
+        """Give waiting documents to tracks without one."""
         for number, place in enumerate(self.tracks):
             if place is None and waiting:
                 self.tracks[number] = _Place(waiting.popleft(), 0)
 
     @property
     def longest(self) -> int:
-        """Steps left in the document that has most of them."""
+        """Most steps left in a document."""
         left = [self.counts[place.document] - place.step for place in self.tracks if place]
         return max(left, default=0)
 
     def read(self, length: int, waiting: deque[int]) -> list[StreamRun]:
-        """Read the next ``length`` steps of each track, or all that there are."""
+        """Read up to ``length`` steps of each track."""
         runs: list[StreamRun] = []
         for number, place in enumerate(self.tracks):
             left = length
@@ -149,7 +145,6 @@ def stream_windows(
     Args:
         counts: steps of each document.
         queue: documents in the order in which tracks take them.
-        streams: number of streams.
         tracks: tracks of each stream.
         draw: returns the length of a window; 0: one whole document in each track.
         fits: whether runs may be read at once; otherwise a window is read in parts.
@@ -188,10 +183,8 @@ def interleave_for_workers(windows: Sequence[Sequence[Any]], workers: int) -> li
 
 class StreamDataset(DocumentDataset):
     """Windows of documents for training, drawn anew for every epoch; its units are the runs.
-
-    Besides the entries of a :class:`DocumentDataset`, a batch has ``stream``, the number of its
-    stream, and ``runs``, the :class:`StreamRun` of every row as a tuple. A window of several parts
-    has only ``parts``, a list of such batches.
+     A batch also has ``stream``, its number, and ``runs``, each :class:`StreamRun` as a tuple. A
+    window of several parts has only ``parts``, a list of such batches.
     """
 
     def __init__(self, *args: Any, options: StreamOptions, **kwargs: Any) -> None:
@@ -225,7 +218,7 @@ class StreamDataset(DocumentDataset):
         return int(self._steps.counts[document])
 
     def before(self, run: StreamRun) -> dict[str, Any]:
-        """Return ``net_input`` of one row: the steps of the document before ``run``."""
+        """Return ``net_input`` of one row, the steps before ``run``."""
         batch = self.examples.collate([self._row(StreamRun(run.document, 0, run.position))])
         net_input: dict[str, Any] = batch["net_input"]
         return net_input
@@ -245,7 +238,7 @@ class StreamDataset(DocumentDataset):
         return example
 
     def collater(self, samples: list[dict[str, Any]]) -> dict[str, Any]:
-        """Merge the runs of a window into a batch, or into ``parts`` that are read in turn."""
+        """Merge the runs of a window into a batch, or into ``parts``."""
         batches = []
         for _, part in groupby(samples, itemgetter("part")):
             rows = list(part)
@@ -269,13 +262,11 @@ class StreamDataset(DocumentDataset):
         required_batch_size_multiple: int = 1,
     ) -> list[list[int]]:
         """Return windows of the documents ``indices``, in the order in which workers get them.
-
-        A stream has ``max_sentences`` tracks; None: as many as fill ``max_tokens`` with the longest
-        windows of average steps, if there is room for two long steps of each.
+         A stream has ``max_sentences`` tracks; None: as many as fill ``max_tokens`` with the
+        longest windows of average steps, if each has room for two long steps.
 
         Raises:
-            GtransError: nearly all parts are single steps of their documents. No gradient goes from
-                part to part, so the memory would hardly be trained.
+            GtransError: nearly all parts are single steps, which would hardly train the memory.
         """
         counts = self._steps.counts.tolist()
         generator = np.random.default_rng([self.options.seed, self.epoch])
@@ -312,7 +303,7 @@ class StreamDataset(DocumentDataset):
         return batches
 
     def _check_memory_is_trained(self, max_tokens: int | None, tracks: int | None) -> None:
-        """Refuse limits that leave single steps, and tell if documents have no others."""
+        """Reject limits that leave single steps; warn if documents have no others."""
         name = self._steps.name
         steps = trained = 0  # of documents with several steps
         for run in self._runs:
@@ -341,7 +332,7 @@ class StreamDataset(DocumentDataset):
         return max(int((max_tokens or 0) / room), 1)
 
     def _two_long_steps(self) -> float:
-        """Return the tokens that nine in ten pairs of consecutive steps do not exceed."""
+        """Return the 0.9 quantile of the tokens of two consecutive steps."""
         tokens = self._longer(self._steps.lines)
         has_next = np.ones(len(tokens), bool)
         has_next[self._steps.first + self._steps.counts - 1] = False
@@ -351,11 +342,11 @@ class StreamDataset(DocumentDataset):
 
     @property
     def indivisible(self) -> tuple[str, Ints]:
-        """The steps: a window is shortened to a single one if it must be."""
+        """The steps: the shortest window has one."""
         return self._steps.name, self._longer(self._steps.lines)
 
     def _longer(self, lines: Ints) -> Ints:
-        """Return ``(n,)`` the tokens of the longer side of ``lines (n, 2)``."""
+        """Return ``(n,)`` tokens of the longer side of ``lines (n, 2)``."""
         source, target = self._tokens_before
         longer: Ints = np.maximum(sums(lines, source), sums(lines, target))
         return longer

@@ -1,8 +1,5 @@
-"""Translation units: what a model sees at once, and which lines of a corpus form them.
-
-A unit decides, for training, search, force decoding and evaluation, which sentences of a document
-form a row of a batch, and which of them are translated. :func:`document_units` cuts a corpus into
-units when it is loaded. This module needs neither torch nor fairseq.
+"""Translation units, and the lines of a corpus that form them.
+This module needs neither torch nor fairseq.
 """
 
 from __future__ import annotations
@@ -38,9 +35,9 @@ class UnitSpan(NamedTuple):
 
     Attributes:
         source, target: sentences on either side; ``target`` is part of ``source``.
-        predicted: the part of ``target`` that the decoder predicts; the rest is given.
-        kept: the part of ``predicted`` whose translations are used. Every sentence of a document
-            is kept in exactly one span.
+        predicted: part of ``target`` that the decoder predicts; the rest is given.
+        kept: part of ``predicted`` whose translations are used; the spans of a document keep every
+            sentence once.
     """
 
     source: range
@@ -50,7 +47,7 @@ class UnitSpan(NamedTuple):
 
     @classmethod
     def whole(cls, sentences: range) -> UnitSpan:
-        """A row in which all sentences are kept."""
+        """Return a row in which all sentences are kept."""
         return cls(sentences, sentences, sentences, sentences)
 
 
@@ -59,13 +56,13 @@ class UnitSpan(NamedTuple):
 
 @dataclass(frozen=True)
 class Unit(ABC):
-    """What a model sees at once.
+    """The sentences that a model sees at once.
 
     Attributes:
         name: value of ``--unit``.
-        has_context: rows have context; the model gets the number of ``current_sentence``.
-        trained_in_runs: in training, each update reads a run of sentences of a document.
-        has_chunks: a row has several chunks, and the model gets the sentences of each.
+        has_context: rows have context, and the model gets ``current_sentence``.
+        trained_in_runs: each training update reads a run of sentences of a document.
+        has_chunks: the model gets the sentences of each chunk of a row.
     """
 
     name: ClassVar[str]
@@ -78,35 +75,34 @@ class Unit(ABC):
         """Return the rows of one document.
 
         Args:
-            source_lengths, target_lengths: tokens of every sentence, without special tokens; None:
-                as many as the source.
+            source_lengths, target_lengths: tokens of every sentence, without special tokens.
         """
 
     def cut_to_translate(self, source_lengths: Lengths) -> list[UnitSpan]:
-        """Return the rows of one document to translate; one, if a part needs the parts before."""
+        """Return the rows to translate: the whole document if a part needs earlier parts."""
         if self.sentence_by_sentence or self.tokens_at_once is not None:
             return _one_row(source_lengths)
         return self.cut(source_lengths)
 
     def parts(self, source_lengths: Lengths) -> list[UnitSpan]:
-        """Return the parts of a row that are translated one after the other."""
+        """Return the parts of a row that are translated in turn."""
         if self.sentence_by_sentence:
             return SentenceUnit().cut(source_lengths)
         return self.cut(source_lengths)
 
     @property
     def context_kind(self) -> str:
-        """The context that a model sees, one of :data:`CONTEXT_KINDS`."""
+        """One of :data:`CONTEXT_KINDS`."""
         return "true"
 
     @property
     def predicts_context(self) -> bool:
-        """Whether the decoder also predicts the other sentences of a window."""
+        """Whether the decoder also predicts the context."""
         return False
 
     @property
     def sentence_by_sentence(self) -> bool:
-        """Whether a document is translated one sentence after the other."""
+        """Whether documents are translated one sentence at a time."""
         return False
 
     @property
@@ -118,11 +114,11 @@ class Unit(ABC):
         return None
 
     def limited_to(self, max_doc_tokens: int) -> Unit:
-        """Return the unit with another limit of tokens, if it has one."""
+        """Return the unit with another limit of tokens."""
         return self
 
     def unlimited(self) -> Unit:
-        """Return the unit without a limit of tokens."""
+        """Return the unit without its limit of tokens."""
         return self.limited_to(sys.maxsize)
 
     def as_dict(self) -> dict[str, Any]:
@@ -147,10 +143,9 @@ class WindowUnit(Unit):
 
     Attributes:
         before, after: sentences of context; fewer at the ends of the document.
-        context_kind: ``true``, replaced by one ``fixed`` sentence or ``random`` words, or ``none``.
-        context_sides: ``source``: context on the source side alone; ``both``: the decoder also
-            predicts the context (concatenation); ``history``: the decoder reads its earlier
-            translations, so a document is translated sentence by sentence.
+        context_kind: the ``true`` context, one ``fixed`` sentence, ``random`` words, or ``none``.
+        context_sides: ``source`` alone; ``both``: the decoder also predicts the context
+            (concatenation); ``history``: it reads its earlier translations.
     """
 
     name = "window"
@@ -177,7 +172,7 @@ class WindowUnit(Unit):
             )
 
     def cut(self, source_lengths: Lengths, target_lengths: Lengths | None = None) -> list[UnitSpan]:
-        """Return a row for each sentence, with its context."""
+        """Return a row for each sentence."""
         count = len(source_lengths)
         before = after = 0
         if self.context_kind != "none":
@@ -198,7 +193,7 @@ class WindowUnit(Unit):
 
     @property
     def sentence_by_sentence(self) -> bool:
-        """True with ``history``: the model reads its earlier translations."""
+        """True with ``history``."""
         return self.context_sides == "history" and self.context_kind != "none"
 
 
@@ -207,9 +202,8 @@ class DocumentUnit(Unit):
     """Consecutive sentences of a document: a *chunk*.
 
     Attributes:
-        max_doc_tokens: most tokens of a row (:func:`split_chunks`).
-        overlap: in decoding, sentences that a row shares with the one before
-            (:func:`split_overlapping`).
+        max_doc_tokens: most tokens of a chunk (:func:`split_chunks`).
+        overlap: in decoding, sentences that a chunk shares with the one before.
     """
 
     name = "document"
@@ -236,38 +230,38 @@ class DocumentUnit(Unit):
 
     @property
     def tokens_at_once(self) -> int | None:
-        """The limit of a row with ``overlap``, otherwise None."""
+        """The limit of a chunk with ``overlap``, otherwise None."""
         return self.max_doc_tokens if self.overlap else None
 
     def limited_to(self, max_doc_tokens: int) -> DocumentUnit:
-        """The same unit with another limit."""
+        """Return the unit with another limit."""
         return replace(self, max_doc_tokens=max_doc_tokens)
 
 
 @dataclass(frozen=True)
 class StreamUnit(Unit):
-    """A whole document in steps, here sentences; in training :mod:`gtrans.data.stream` cuts it."""
+    """A whole document, sentence by sentence; :mod:`gtrans.data.stream` cuts it in training."""
 
     name = "stream"
     trained_in_runs = True
 
     def cut(self, source_lengths: Lengths, target_lengths: Lengths | None = None) -> list[UnitSpan]:
-        """Return one row, or none for an empty document."""
+        """Return one row; none for an empty document."""
         return _one_row(source_lengths)
 
     def steps(self, source_lengths: Lengths, target_lengths: Lengths | None = None) -> list[int]:
-        """Return the number of sentences of each step; lengths as in :meth:`cut`."""
+        """Return the number of sentences of each step."""
         return [1] * len(source_lengths)
 
     @property
     def sentence_by_sentence(self) -> bool:
-        """True: the memory needs the translation of each sentence."""
+        """True: the memory needs each translation."""
         return True
 
 
 @dataclass(frozen=True)
 class ChunkStreamUnit(StreamUnit):
-    """A whole document in steps that are chunks, as :class:`DocumentUnit` cuts them."""
+    """A whole document, chunk by chunk as :class:`DocumentUnit` cuts it."""
 
     has_chunks = True
 
@@ -286,14 +280,14 @@ class ChunkStreamUnit(StreamUnit):
         return self._documents.cut(source_lengths)
 
     def steps(self, source_lengths: Lengths, target_lengths: Lengths | None = None) -> list[int]:
-        """Return the number of sentences of each chunk, without an overlap."""
+        """Return the number of sentences of each chunk."""
         other = source_lengths if target_lengths is None else target_lengths
         spans = self._documents.cut(source_lengths, other)
         return [len(span.kept) for span in spans]
 
     @property
     def sentence_by_sentence(self) -> bool:
-        """False: the memory needs the translation of each chunk."""
+        """False: the memory needs whole chunks."""
         return False
 
     @property
@@ -302,11 +296,11 @@ class ChunkStreamUnit(StreamUnit):
         return self.max_doc_tokens
 
     def limited_to(self, max_doc_tokens: int) -> ChunkStreamUnit:
-        """The same unit with another limit."""
+        """Return the unit with another limit."""
         return replace(self, max_doc_tokens=max_doc_tokens)
 
     def unlimited(self) -> ChunkStreamUnit:
-        """Return the unit itself: a document of any length is read with its memory."""
+        """Return the unit itself: its memory has no limit."""
         return self
 
 
@@ -350,16 +344,10 @@ def _one_row(lengths: Lengths) -> list[UnitSpan]:
 
 
 def split_chunks(source_lengths: Lengths, target_lengths: Lengths, max_tokens: int) -> list[range]:
-    """Group the sentences of one document greedily, in order.
-
-    A sentence costs ``max(source length, target length) + 2``, so that a chunk fits on both
-    sides with its special tokens. A sentence joins the chunk if their costs are at most
-    ``max_tokens`` together; no sentence is ever cut. This is "up to 512 tokens" of
+    """Group the sentences of one document into chunks, greedily and in order.
+     A sentence costs ``max(source length, target length) + 2``. A chunk takes sentences while their
+    costs are at most ``max_tokens``; no sentence is cut. This is "up to 512 tokens" of
     G-Transformer (Bao et al. 2021), cut as in the authors' code.
-
-    Args:
-        source_lengths, target_lengths: tokens of every sentence, without special tokens.
-        max_tokens: the limit, special tokens included.
 
     Returns:
         The sentence numbers of each chunk.
@@ -380,9 +368,7 @@ def split_chunks(source_lengths: Lengths, target_lengths: Lengths, max_tokens: i
 def split_overlapping(
     source_lengths: Lengths, target_lengths: Lengths, max_tokens: int, overlap: int
 ) -> list[tuple[int, range]]:
-    """As :func:`split_chunks`, but a chunk begins with sentences of the one before.
-
-    A chunk reads up to ``overlap`` sentences before its own: fewer if there is no room.
+    """As :func:`split_chunks`, but a chunk also reads up to ``overlap`` sentences before its own.
 
     Returns:
         For each chunk the first sentence that it reads, and its own sentences.
@@ -416,10 +402,10 @@ def _costs(source_lengths: Lengths, target_lengths: Lengths) -> list[int]:
 
 
 class UnitSelection(NamedTuple):
-    """A part of a training set, always the same; a smaller sample is part of a larger one.
+    """A part of a training set, always the same; a smaller one is part of a larger one.
 
     Attributes:
-        min_tokens: fewest tokens of a document; shorter ones are left out before the draw.
+        min_tokens: shorter documents are left out before the draw.
         units: number of units to draw; 0: all.
     """
 
@@ -433,11 +419,11 @@ ALL_UNITS = UnitSelection()
 
 @dataclass(frozen=True)
 class Units:
-    """The lines of a corpus that form each unit; empty lines stand between documents.
+    """The lines of a corpus that form each unit.
 
     Attributes:
-        lines: ``(units, 4, 2)`` the begin and end of the four ranges of each :class:`UnitSpan`,
-            in lines from 0, the empty ones included.
+        lines: ``(units, 4, 2)`` begin and end of the ranges of each :class:`UnitSpan`; empty lines
+            count.
         first_sentence: ``(units,)`` number of the first kept sentence in the corpus.
     """
 
@@ -452,7 +438,7 @@ class Units:
         return Units(self.lines[chosen], self.first_sentence[chosen])
 
     def shifted(self, lines: int, sentences: int) -> Units:
-        """Return the units with offsets added to all line and sentence numbers."""
+        """Return the units with offsets added to their lines and sentences."""
         return Units(self.lines + lines, self.first_sentence + sentences)
 
     @classmethod
@@ -490,15 +476,11 @@ def document_units(
     """Cut a corpus into units.
 
     Args:
-        source_sizes, target_sizes: ``(lines,)`` tokens of each line with ``</s>``; an empty line
-            has 1. None: there is no target.
-        unit: cuts each document.
+        source_sizes, target_sizes: ``(lines,)`` tokens of each line with ``</s>``.
         name: name of the corpus in messages.
-        selection: the documents and units to keep.
 
     Raises:
-        GtransError: the sides differ in lines or boundaries, or there are too few documents or
-            units for ``selection``.
+        GtransError: the sides differ in lines or boundaries, or have too few documents or units.
     """
     blank = source_sizes == 1
     other = source_sizes if target_sizes is None else target_sizes
@@ -529,7 +511,7 @@ def document_units(
 
 
 def _documents(blank: NDArray[np.bool_]) -> Ints:
-    """Return ``(documents, 2)`` the lines of each document, from ``blank (lines,)``."""
+    """Return ``(documents, 2)`` lines, from ``blank (lines,)``."""
     is_boundary = np.concatenate([[True], blank, [True]])
     boundaries = np.flatnonzero(is_boundary) - 1
     documents = np.stack([boundaries[:-1] + 1, boundaries[1:]], 1)
@@ -538,7 +520,7 @@ def _documents(blank: NDArray[np.bool_]) -> Ints:
 
 
 def _lines_of_units(documents: Ints, sizes: tuple[Ints, Ints], unit: Unit) -> Ints:
-    """Return ``(units, 4, 2)`` the lines of all units; ``sizes`` of both sides ``(lines,)``."""
+    """Return ``(units, 4, 2)`` lines; ``sizes (lines,)`` are of both sides."""
     spans: list[list[list[int]]] = []
     for begin, end in documents.tolist():
         words, other_words = ((side[begin:end] - 1).tolist() for side in sizes)
@@ -557,7 +539,7 @@ class StreamSteps:
 
     Attributes:
         name: one of :data:`gtrans.modules.STEPS`.
-        lines: ``(steps, 2)`` the lines of each step, document by document.
+        lines: ``(steps, 2)``, document by document.
         counts: ``(documents,)`` steps of each document.
         first: ``(documents,)`` number of its first step.
     """

@@ -1,4 +1,4 @@
-"""The vocabulary of a model, and the language tokens that a task adds to it."""
+"""The vocabulary of a model, and its language tokens."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Vocabulary:
     """The entries of one side of a model, in the order of its embeddings.
 
     Attributes:
-        words: the entries of the dictionary, with ``<s>``, ``<pad>``, ``</s>`` and ``<unk>``.
-        added: the entries that the task has added after them: ``[lang]`` and the mask.
+        words: the entries of the dictionary, special tokens included.
+        added: ``[lang]`` and the mask, which the task adds after them.
     """
 
     words: tuple[str, ...]
@@ -57,7 +57,7 @@ class Vocabulary:
         return dictionary_lines((entry, 1) for entry in own)
 
     def difference(self, other: Vocabulary) -> str:
-        """Say in a few words how another vocabulary differs from this one."""
+        """Return in a few words how another vocabulary differs."""
         if len(self.entries) != len(other.entries):
             return f"{len(self.entries)} entries, not {len(other.entries)}"
         for number, (here, there) in enumerate(zip(self.entries, other.entries, strict=True)):
@@ -79,12 +79,10 @@ def split_languages(langs: object) -> list[str]:
 
 
 def find_language_token(lang: object, langs: object) -> str:
-    """Return the token of ``lang`` among the languages ``langs``.
-
-    For ``de`` it may also be ``[de_DE]``, ``[deu]`` or ``[deu_Latn]``.
+    """Return the token of ``lang``; for ``de`` also ``[de_DE]``, ``[deu]`` or ``[deu_Latn]``.
 
     Raises:
-        GtransError: there is none, or there are several.
+        GtransError: ``langs`` has none, or several.
     """
     known = split_languages(langs)
     matches = [name for name in known if name == lang]
@@ -106,9 +104,8 @@ def find_language_token(lang: object, langs: object) -> str:
 
 def add_language_tokens(dictionary: Dictionary, words: int, langs: Sequence[str]) -> None:
     """Put ``[lang]`` of each language and ``<mask>`` behind the first ``words`` entries, in place.
-
-    Later entries are removed: fairseq's commands ask for the dictionaries before they read the
-    languages of a model from its checkpoint.
+     Later entries are removed: fairseq asks for the dictionaries before it reads the languages of a
+    model from its checkpoint.
     """
     for entry in dictionary.symbols[words:]:
         del dictionary.indices[entry]

@@ -1,25 +1,21 @@
 """The text pipeline of Moses and BPE: from a sentence to tokens and, if possible, back.
-
-``encode`` runs :func:`gtrans.text.pipeline.clean`, Moses punctuation normalisation (of characters,
+ ``encode`` runs :func:`gtrans.text.pipeline.clean`, Moses punctuation normalisation (of characters,
 not of spaces), Moses tokenisation with joint markers, Moses escapes, truecasing of the first word,
-and joint BPE. ``decode`` undoes everything except the first two. Four things differ from the Moses
-scripts, so that ``decode`` can give back the text:
+and joint BPE. ``decode`` undoes everything except the first two, for which the tokens differ from
+the Moses scripts':
 
-* **Joint markers.** Moses writes ``foo @-@ bar`` for ``foo-bar``. Likewise, any symbol that its
-  detokeniser would space wrongly has an ``@`` on each side without a space: ``GNU @/@ Linux``,
-  ``/etc @/``.
-* **Space tokens.** Where that is not enough, ``&#32;`` stands for a space (``100 € &#32; für``,
-  which Moses would write ``100 €für``), ``&#8288;`` for none.
-* **First word.** Truecasing changes only the first word of a sentence, and only if ``decode`` can
-  undo it. ``@lower@`` before a sentence tells ``decode`` not to capitalise it.
-* **Special tokens.** ``<s>``, ``[en]`` and the like in the text never become tokens of the
-  vocabulary. Moses escapes ``& | < > ' " [ ]``; without tokenisation,
-  :mod:`gtrans.text.pipeline` escapes them.
+* **Joint markers.** Any symbol that the Moses detokeniser would space wrongly has an ``@`` on each
+side without a space: ``foo @-@ bar``, ``GNU @/@ Linux``, ``/etc @/``. * **Space tokens.** Where
+that is not enough, ``&#32;`` stands for a space (``100 € &#32; für``, which Moses would write ``100
+€für``), ``&#8288;`` for none. * **First word.** Truecasing changes only the first word of a
+sentence, and only if ``decode`` can undo it. ``@lower@`` before a sentence tells ``decode`` not to
+capitalise it. * **Special tokens.** ``<s>``, ``[en]`` and the like in the text never become tokens
+of the vocabulary. Moses escapes ``& | < > ' " [ ]``; without tokenisation,
+:mod:`gtrans.text.pipeline` escapes them.
 
-Chinese and Japanese are split into characters, Chinese with ``--segmenter jieba`` into words, and
-joined again without spaces (a space in the text is the token ``&#32;``, too). Their punctuation is
-not normalised, because the rules are for European text. Languages that Moses does not know use its
-default rules, for English. This module needs neither torch nor fairseq.
+Chinese and Japanese are split into characters, Chinese with ``--segmenter jieba`` into words. Their
+punctuation is not normalised, because the rules are for European text. Languages that Moses does
+not know use its rules for English. This module needs neither torch nor fairseq.
 """
 
 from __future__ import annotations
@@ -84,8 +80,8 @@ class MosesSteps:
 
     Attributes:
         segmenter: finds the words of Chinese: ``jieba``; None: every character is a token.
-        plain: tokens as Moses writes them, without joint markers and space tokens, for models
-            that were trained elsewhere.
+        plain: tokens as Moses writes them, without joint markers and space tokens, for models that
+            were trained elsewhere.
     """
 
     normalise: bool = True
@@ -95,7 +91,7 @@ class MosesSteps:
     plain: bool | None = None
 
     def record(self) -> dict[str, Any]:
-        """Return the entry of ``prepare.json``: all steps that are not None."""
+        """Return the entry of ``prepare.json``."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 
@@ -108,7 +104,6 @@ class MosesPipeline(TextPipeline):
 
     Args:
         lang: language code, which chooses the rules.
-        steps: the steps that run.
         best_case: lower-cased word to its most frequent spelling, for truecasing.
         bpe: the merges, for ``segment``.
     """
@@ -199,7 +194,7 @@ class MosesPipeline(TextPipeline):
         return counts
 
     def unsegment(self, tokens: str) -> str:
-        """Join subwords to words; the first one is capitalised unless ``@lower@`` precedes it."""
+        """Join subwords to words, and capitalise the first one unless ``@lower@`` precedes it."""
         subwords = tokens.split()
         lower = self.steps.truecase and LOWER_TOKEN in subwords[:1]
         if lower:
@@ -364,9 +359,8 @@ def _spaces(tokens: list[str], text: str) -> list[bool] | None:
 
 def train_best_case(lines: Iterable[str], path: Path, workers: int = 1) -> None:
     """Train a Moses truecaser on tokenised lines and write its model to ``path``.
-
-    Each line of the model holds the spellings of one word, the most frequent one first:
-    ``Debian (90/95) DEBIAN (3) debian (2)``.
+     Each line of the model holds the spellings of one word, the most frequent one first: ``Debian
+    (90/95) DEBIAN (3) debian (2)``.
     """
     spellings: dict[str, Counter[str]] = {}
     for counts in map_chunks(_spellings, lines, workers):

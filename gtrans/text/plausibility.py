@@ -1,8 +1,6 @@
 """Warnings about texts that can be read, but are probably not the intended ones.
-
-Scripts and function words show the language; lengths show whether the two sides of a corpus belong
-together. Every check takes a sample of the text and is silent when in doubt. A warning is printed,
-and the command goes on.
+ Scripts and function words show the language; lengths show whether two sides belong together. Every
+check takes a sample, and is silent when in doubt.
 """
 
 from __future__ import annotations
@@ -160,7 +158,7 @@ _MOJIBAKE = re.compile(
 
 
 def function_words(tag: str) -> frozenset[str]:
-    """Return frequent function words of a language; none if they are not known."""
+    """Return frequent function words of a language, if known."""
     code = language_code(tag) or ""
     written = _WRITTEN_LIKE.get(code, code)
     return _FUNCTION_WORDS.get(written, frozenset())
@@ -173,7 +171,6 @@ class TextSample:
     Attributes:
         name: name of the text in warnings: its file.
         lang: its language according to the user; empty: not known.
-        sentences: without boundaries between documents.
         documents: number of documents; 0: not known.
     """
 
@@ -195,7 +192,7 @@ class TextSample:
 
     @cached_property
     def lower_case(self) -> float:
-        """Share of sentences in lower case among those whose letters have two cases."""
+        """Share of lower-case sentences among those whose letters have two cases."""
         cased = [text for text in self.sentences if text.lower() != text.upper()]
         lower = sum(text == text.lower() for text in cased)
         return lower / len(cased) if len(cased) >= _FEWEST_PAIRS else 0.0
@@ -210,9 +207,7 @@ class TextSample:
 
 class PairSampler:
     """Keeps sentence pairs of a corpus of any size, in runs of consecutive ones.
-
-    A corpus of at most ``RUN * MOST`` pairs is kept as a whole; of a larger one, every second,
-    every fourth, .. run.
+    It keeps at most ``RUN * MOST`` pairs: of a larger corpus every second, every fourth, .. run.
     """
 
     RUN = 200
@@ -257,10 +252,9 @@ def implausible(
     translation: TextSample | None = None,
     plain: bool = True,
 ) -> list[str]:
-    """Return warnings about texts that belong together, with a sentence for each of the others.
+    """Return warnings about a source, its reference and a translation.
 
     Args:
-        source, target, translation: a source, its reference and a translation; None: there is none.
         plain: also warn about text that is tokenised or escaped.
     """
     found: list[str] = []
@@ -370,10 +364,7 @@ def _shown(language: str) -> str:
 
 
 def _other_language(sentences: Sequence[str], tag: str) -> str:
-    """Return the language of sentences if it is not ``tag``; empty: it may be.
-
-    It is a code, or a script if no language of it is known by its function words.
-    """
+    """Return the language, or script, of sentences if it is not ``tag``; empty: it may be."""
     code = language_code(tag)
     expected = _expected_script(tag, code)
     scripts = _count_scripts(sentences)
@@ -405,7 +396,7 @@ def _has(letters: re.Pattern[str], sentences: Iterable[str], number: float) -> b
 
 
 def _count_scripts(sentences: Iterable[str]) -> Counter[str]:
-    """Count the letters of each script; Chinese characters and kana are one script."""
+    """Count the letters of each script; Chinese characters and kana are one."""
     characters = Counter[str]()
     for sentence in sentences:
         characters.update(sentence)
@@ -500,9 +491,8 @@ def _correlation(left: NDArray[np.float64], right: NDArray[np.float64]) -> float
 
 class Overlaps:
     """Finds text that several splits of a corpus share, or one repeats.
-
-    Two sentence pairs are the same if the pairs before them are, too: short sentences alone recur
-    in every corpus. Only a hash of both is kept, eight bytes.
+     Pairs are the same if the pairs before them are, too: short sentences alone recur in every
+    corpus.
     """
 
     def __init__(self) -> None:
@@ -510,14 +500,14 @@ class Overlaps:
         self._previous: tuple[str, str] | None = None
 
     def add(self, split: str, pair: tuple[str, str] | None) -> None:
-        """Take the next sentence pair of a split; None: a boundary between documents."""
+        """Take the next pair of a split; None: a boundary between documents."""
         if pair is not None:
             hashes = self._hashes.setdefault(split, array("q"))
             hashes.append(hash((self._previous, pair)))
         self._previous = pair
 
     def warnings(self) -> list[str]:
-        """Return a line for each two splits that share many pairs, and for many repeated pairs."""
+        """Return a line for each two splits that share many pairs, or one that repeats many."""
         found = []
         hashes = {split: np.frombuffer(values, np.int64) for split, values in self._hashes.items()}
         for split, own in hashes.items():

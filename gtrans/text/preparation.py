@@ -1,12 +1,11 @@
 """From documents in plain text to a binarised corpus, in steps that can be resumed.
-
-The steps, in order, and the files that each writes to the data folder:
+ The steps, in order, and the files that each writes to the data folder:
 
 ==================  =====================================================
 ``tokenise train``  ``text/train.tok.LANG``: normalised, tokenised, escaped; only if something
                     is learnt from it
-``models``          what turns text into subwords: ``truecase.LANG`` and ``codes.bpe`` (joint), or
-                    the files of ``--sentencepiece``
+``models``          ``truecase.LANG`` and ``codes.bpe`` (joint), or the files of
+                    ``--sentencepiece``
 ``encode SPLIT``    ``text/SPLIT.bpe.LANG``: truecased, in subwords. Not of the training text:
                     ``text/SPLIT.plain.TGT``, with which validation by translations scores
 ``bert SPLIT``      ``SPLIT.SRC-TGT.SRC.bert.{bin,idx}``, with ``--bert``: BERT's subwords of the
@@ -15,12 +14,10 @@ The steps, in order, and the files that each writes to the data folder:
                     writes them
 ==================  =====================================================
 
-A finished step is recorded in ``prepare.json`` with a digest of everything that it depends
-on. A step is skipped if its files exist and this digest is the same. Every file is written
-under a temporary name and renamed when complete, so an interruption leaves no half-written file.
+``prepare.json`` records finished steps with a digest of everything that they depend on. A step is
+skipped if its files exist and this digest is the same.
 
-Document boundaries are empty lines in all files. Binarised, each is a single ``</s>``,
-which separates the documents when the corpus is loaded.
+Document boundaries are empty lines, binarised a single ``</s>``.
 """
 
 from __future__ import annotations
@@ -86,7 +83,6 @@ class StepRecord:
     """The finished steps of a data folder, which ``prepare.json`` holds.
 
     Args:
-        folder: the folder to which the steps write.
         header: the other entries of ``prepare.json``.
         finished: for each step the digest ``depends_on``, and ``outputs`` (sizes in bytes) and
             ``digests`` by file name.
@@ -127,7 +123,6 @@ class StepRecord:
         """Run a step, unless its files exist and nothing that they depend on has changed.
 
         Args:
-            name: name of the step.
             depends_on: everything that the outputs depend on.
             outputs: names of the files that the step writes.
             work: runs the step, given ``outputs``.
@@ -176,10 +171,7 @@ class StepRecord:
 
 
 def prepare(options: PreparationOptions) -> list[SideCounts]:
-    """Prepare a corpus in ``options.out``, without the steps that are finished.
-
-    Returns:
-        The counts of each split and language.
+    """Prepare a corpus in ``options.out``, and return the counts of each split and language.
 
     Raises:
         GtransError: an option or an input file is wrong, or another process prepares in the same
@@ -345,11 +337,7 @@ class _PreparationRun:
         return record
 
     def _earlier(self) -> dict[str, Any]:
-        """Return the state of the folder, empty for an empty folder.
-
-        Raises:
-            GtransError: this run may not continue there.
-        """
+        """Return the state of the folder, empty for an empty folder."""
         folder = f"`--out` '{self.out}'"
         # A run that was killed at its beginning leaves only hidden files.
         if all(path.name.startswith(".") for path in self.out.iterdir()):
@@ -451,7 +439,7 @@ class _PreparationRun:
             self._write(outputs, [source.encode, target.encode, str], rows)
 
     def _pairs(self, split: str) -> Iterator[tuple[str, str]]:
-        """Yield the sentence pairs of a split, and two empty strings at each boundary."""
+        """Yield sentence pairs, and two empty strings at each boundary."""
         for position, sides in enumerate(self.inputs[split]):
             if position:
                 yield "", ""
@@ -469,7 +457,7 @@ class _PreparationRun:
         functions: Sequence[Callable[[str], str]],
         rows: Iterable[tuple[str, ...]],
     ) -> None:
-        """Write files together, each with the results of its function for its column."""
+        """Write files together; each function makes a file of its column."""
         chunks = map_chunks(partial(_apply, functions), rows, self.workers)
         with ExitStack() as stack:
             targets = [self.out / name for name in names]
@@ -488,7 +476,7 @@ class _PreparationRun:
         _write_ids(self.out / outputs[0], len(subwords.entries), chain.from_iterable(encoded))
 
     def _dictionaries(self) -> list[Path]:
-        """Return the given dictionaries, one or one for each language; none if it is learnt."""
+        """Return the given dictionaries: one, or one for each language."""
         if self.options.reuse is not None:
             return [self.options.reuse / f"dict.{lang}.txt" for lang in self.options.languages]
         if self.model is not None:
@@ -584,11 +572,9 @@ class SideCounts:
     """One language of a split.
 
     Attributes:
-        split, lang: as in the names of the files.
-        documents, sentences: their numbers.
         longest: subwords of the longest sentence.
         types: different subwords that are in the dictionary.
-        subwords, unknown: all subwords, and those that are not in the dictionary.
+        unknown: how many of ``subwords`` are not.
     """
 
     split: str
@@ -637,7 +623,7 @@ def count_split(folder: Path, split: str, languages: tuple[str, str]) -> list[Si
 
 
 def table(counts: Iterable[SideCounts]) -> list[tuple[str, ...]]:
-    """Return the rows of the table, header first; :data:`COLUMNS` explains them."""
+    """Return the rows of a table, header first; :data:`COLUMNS` explains them."""
     names = ("split", "language", "documents", "sentences", "longest", "types", "unknown")
     rows: list[tuple[str, ...]] = [names]
     for side in counts:
@@ -655,7 +641,7 @@ def table(counts: Iterable[SideCounts]) -> list[tuple[str, ...]]:
 
 
 def warnings(counts: Iterable[SideCounts]) -> list[str]:
-    """Return a warning for each split of unknown words, or of one document."""
+    """Return warnings about splits of unknown words, or of one document."""
     messages: list[str] = []
     for side in counts:
         name = f"{side.split}.{side.lang}"
