@@ -35,11 +35,11 @@ from gtrans.files import parse_json
 from gtrans.text.reader import plain_lines
 
 _TEXT, _TRANSLATION = ".text.en", ".text.de"
-_WRONG = (2, 3)  # wrong lines: three where the other pronoun may be both "er" and "ihn"
+_WRONG_LINES = (2, 3)  # of an example: three where another pronoun may be "er" and "ihn"
 _COLUMNS = ["first_line", "variants", "reference_pronoun", "antecedent_distance"]
 # Least similarity of a sentence of the set and the line of its document; they differ in the
 # tokenisation of some editions.
-_ALIKE = 0.6
+_MIN_SIMILARITY = 0.6
 GENDERS_FILE = "genders.txt"
 """The file of a template of ContraCAT that says which candidates are right."""
 _SEPARATOR = "<SEP>"
@@ -57,8 +57,6 @@ GENDERS = {"er": "m", "sie": "f", "es": "n"}
 
 @dataclass(frozen=True)
 class _LineGroup:
-    """The lines of one example, ``stop`` excluded."""
-
     start: int
     stop: int
     pronoun: str = ""
@@ -67,7 +65,7 @@ class _LineGroup:
 
 @dataclass(frozen=True)
 class _ExampleLines:
-    """The lines of all examples, each behind its context; ``file`` has the translations."""
+    """The lines of all examples, each behind its context."""
 
     form: str
     sources: list[Sentences]
@@ -211,7 +209,7 @@ def _find_groups(lines: _ExampleLines) -> Iterator[_LineGroup]:
     """Find the examples without a table.
 
     The lines of an example have equal sources and contexts, differ in nothing but pronouns, and
-    are all different. Two pronouns of a sentence make two examples, which begin with the same line.
+    are all different.
     """
     texts = [" ".join(sentences) for sentences in lines.targets]
     start = 0
@@ -220,7 +218,7 @@ def _find_groups(lines: _ExampleLines) -> Iterator[_LineGroup]:
         while stop < len(texts) and _belongs(lines.sources, texts, start, stop):
             stop += 1
         right, *wrong = texts[start:stop]
-        if len(wrong) not in _WRONG or not _is_example(right, wrong):
+        if len(wrong) not in _WRONG_LINES or not _is_example(right, wrong):
             raise GtransError(
                 f"{lines.file}:{start + 1}: lines {start + 1} to {stop} are no example of "
                 "ContraPro (a right line and 2 or 3 with the other pronouns), so where examples "
@@ -244,9 +242,7 @@ def _belongs(sources: Sequence[Sentences], texts: Sequence[str], start: int, lin
 class Entry:
     """One entry of a JSON array or object.
 
-    Attributes:
-        place: beginning of error messages: ``set.json: item 3``.
-        name: key, or number from 1.
+    ``place`` begins error messages: ``set.json: item 3``; ``name`` is a key, or a number from 1.
     """
 
     place: str
@@ -297,12 +293,8 @@ def read_pronoun_json(
 ) -> list[Item]:
     """Read all examples of a JSON set with English sources.
 
-    Args:
-        target: target language, the suffix of the documents.
-        first_segment: ``segment id`` of the first sentence of a document.
-
-    Raises:
-        GtransError: an example is malformed or not in its document.
+    ``first_segment`` is the ``segment id`` of the first sentence of a document. GtransError: an
+    example is malformed or not in its document.
     """
     if options.context and options.documents is None:
         raise GtransError(
@@ -394,7 +386,7 @@ def _alike(text: str, other: str) -> bool:
     other_letters = _letters(other)
     if letters == other_letters:
         return True
-    return SequenceMatcher(None, letters, other_letters).ratio() >= _ALIKE
+    return SequenceMatcher(None, letters, other_letters).ratio() >= _MIN_SIMILARITY
 
 
 def _letters(text: str) -> str:
@@ -405,7 +397,7 @@ def _letters(text: str) -> str:
 
 
 def has_genders(folder: Path) -> bool:
-    """Whether a folder is a template of ContraCAT, whose first lines are not the right ones."""
+    """Whether a folder is a template of ContraCAT."""
     file = folder / GENDERS_FILE
     return file.is_file() or file.with_name(f"{GENDERS_FILE}.gz").is_file()
 
@@ -439,15 +431,14 @@ _WORD = re.compile(r"\w+")
 
 
 def lower_words(text: str) -> list[str]:
-    """Return the words in lower case; punctuation and apostrophes separate them."""
+    """Return the words in lower case, without punctuation."""
     return _WORD.findall(text.lower())
 
 
 def changed_words(right: str, wrong: Sequence[str]) -> list[str]:
     """Return the words of ``right`` that differ in every text of ``wrong``.
 
-    Texts of equal length are compared word by word; otherwise a word counts that ``right`` has
-    more often.
+    Texts of equal length are compared word by word, others by counts.
     """
     words = lower_words(right)
     others = [lower_words(text) for text in wrong]
@@ -468,13 +459,12 @@ def changed_words(right: str, wrong: Sequence[str]) -> list[str]:
 
 
 def pronoun_of(right: str, wrong: Sequence[str]) -> str:
-    """Return the pronoun that differs in all wrong texts: er, sie, es, or '' if unknown."""
+    """Return the pronoun that differs in all wrong texts: er, sie, es, or ''."""
     kinds = {PRONOUN_OF.get(word, "") for word in changed_words(right, wrong)}
     return kinds.pop() if len(kinds) == 1 else ""
 
 
 def _is_example(right: str, wrong: Sequence[str]) -> bool:
-    """Whether the wrong texts have both other pronouns."""
     pronoun = pronoun_of(right, wrong)
     words = lower_words(right)
     others = set()

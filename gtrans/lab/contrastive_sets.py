@@ -1,6 +1,6 @@
 """Readers of published contrastive sets, besides JSON lines and ContraPro.
 
-Each returns the items in their order; GtransError names the line or entry of another form.
+GtransError names the line or entry of another form.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ def _items(path: AnyPath, read: Callable[[Entry], Iterable[Item]]) -> list[Item]
 
 
 def _check(item: Item) -> None:
-    if not _fit(item.source, item.candidates):
+    if not _are_parallel(item.source, item.candidates):
         raise ValueError("source and candidates need equally many sentences, none of them empty")
     if not item.contrastive or item.right_index < 0 or (item.distance or 0) < 0:
         raise ValueError("two candidates, and numbers of at least 0, are needed")
 
 
-def _fit(source: Sentences, candidates: Iterable[Sentences]) -> bool:
+def _are_parallel(source: Sentences, candidates: Iterable[Sentences]) -> bool:
     """Whether all have equally many sentences, none of them empty."""
     for candidate in candidates:
         if len(candidate) != len(source) or not all(candidate):
@@ -69,7 +69,7 @@ def _stripped(sentences: Iterable[str]) -> Sentences:
 
 _PRIORS = "0_priors"
 _STEP = re.compile(r"\d_\w+")
-_SIZE = 3
+_EXAMPLE_LINES = 3
 
 
 def read_contracat(path: AnyPath, options: ReadOptions) -> list[Item]:
@@ -77,11 +77,9 @@ def read_contracat(path: AnyPath, options: ReadOptions) -> list[Item]:
 
     A template is a folder of their ``data/templates`` with ``en.txt`` and ``de.txt``, lines
     ``context <SEP> sentence``, and ``genders.txt``. An example has three lines, with er, sie and
-    es; each names the gender of the right one, m, f or n. ``0_priors`` has no right ones and is
-    left out.
+    es; each names the gender of the right one, m, f or n. ``0_priors`` has no right ones.
 
-    The phenomenon is the path of the template from its step on, such as
-    ``2_coreference_step/pleonastic/rain``.
+    The phenomenon is the path from the step on, ``2_coreference_step/pleonastic/rain``.
     """
     path = Path(path)
     folders = []
@@ -107,23 +105,23 @@ def _read_template(folder: Path, context: int) -> Iterator[Item]:
     source_lines, target_lines, genders = two_sides(*files)
     sources = separated(source_lines, files[0])
     targets = separated(target_lines, files[1])
-    for start in range(0, len(genders), _SIZE):
-        stop = start + _SIZE
+    for start in range(0, len(genders), _EXAMPLE_LINES):
+        stop = start + _EXAMPLE_LINES
         source, candidates, gender = sources[start], targets[start:stop], genders[start]
         pronouns = _differing_pronouns([target[-1] for target in candidates])
         same_source = set(sources[start:stop]) == {source}
         same_gender = set(genders[start:stop]) == {gender}
         differ = sorted(pronouns) == sorted(GENDERS) and gender in GENDERS.values()
-        if not (same_source and same_gender and differ and _fit(source, candidates)):
+        if not (same_source and same_gender and differ and _are_parallel(source, candidates)):
             raise GtransError(
-                f"{files[1]}:{start + 1}: an example must have {_SIZE} lines of one source and as "
-                f"many sentences, none of them empty, that differ in er, sie and es, and one "
-                f"gender in {GENDERS_FILE}: m, f or n."
+                f"{files[1]}:{start + 1}: an example must have {_EXAMPLE_LINES} lines of one "
+                f"source and as many sentences, none of them empty, that differ in er, sie and es, "
+                f"and one gender in {GENDERS_FILE}: m, f or n."
             )
         right = [GENDERS[pronoun] for pronoun in pronouns].index(gender)
         kept = [target[-(context + 1) :] for target in candidates]
         yield Item(
-            id=f"{name}-{start // _SIZE + 1}",
+            id=f"{name}-{start // _EXAMPLE_LINES + 1}",
             phenomenon=name,
             distance=1,
             cue="target",
@@ -145,7 +143,7 @@ def _template_name(folder: Path) -> str:
 
 
 def _differing_pronouns(texts: Sequence[str]) -> list[str]:
-    """Return the differing pronoun of each text, or '' for all if that is unclear."""
+    """Return the differing pronoun of each text; '': unclear."""
     words = [lower_words(text) for text in texts]
     differing = [column for column in zip(*words, strict=False) if len(set(column)) > 1]
     lengths = {len(sentence) for sentence in words}
@@ -217,10 +215,7 @@ def read_discevalmt(path: AnyPath, options: ReadOptions) -> list[Item]:
     numbered blocks: ``{"src": [previous, current], "trg": [{"correct" or "semi-correct": [..],
     "incorrect": [..]}, ..]}``, and ``{"type": "repet" or "disambig", "examples": [{"src": [..],
     "trg": {"correct": [..], "incorrect": [..]}}, ..]}``. A semi-correct translation agrees with a
-    wrong antecedent.
-
-    Anaphora are grouped by the form of the French pronoun: the ``type`` of the pair, or the form
-    of the first pronoun that differs.
+    wrong antecedent. Anaphora are grouped by the form of the French pronoun.
     """
     return _items(path, _block_items)
 
@@ -257,7 +252,6 @@ def _block_items(entry: Entry) -> Iterator[Item]:
 
 
 def _pronoun_form(kind: str, right: Sentences, wrong: Sentences) -> str:
-    """Return gender and number of the pronoun, such as m.sg., or other."""
     if kind.strip():
         return f"{kind.strip().rstrip('.')}."
     for word in changed_words(" ".join(right), [" ".join(wrong)]):
@@ -323,8 +317,8 @@ def read_large_pronoun(path: AnyPath, options: ReadOptions) -> list[Item]:
 def _contexts(prefix: str, lines: int, context: int) -> list[list[tuple[str, str]]]:
     """Read source and target of up to ``context`` sentences before each line of the set.
 
-    ``NAME.cN.context`` has empty lines where the document has fewer than N sentences before;
-    ``NAME.cM.context`` with the largest M < N has the existing ones.
+    Where a document has fewer than N sentences before, ``NAME.cN.context`` has empty lines, and
+    ``NAME.cM.context`` with the largest M < N the existing ones.
     """
     contexts: list[list[tuple[str, str]]] = [[] for _ in range(lines)]
     for size in range(context, 0, -1):
@@ -362,10 +356,8 @@ def read_discourse_zhen(path: AnyPath, options: ReadOptions) -> list[Item]:
     """Read the Chinese-English discourse test suite of Cai and Xiong (WDLF 2020).
 
     ``pron``, ``conj`` and ``ellip`` with ``.zh`` and ``.en`` have a line for each item, sentences
-    joined by ``_eos``. There are no wrong translations, so no accuracy. Where one side lacks
-    ``_eos``, as in line 52 of ``pron.zh``, the item is one sentence.
-
-    The path is one file, ``pron.zh``, or the folder of the three.
+    joined by ``_eos``. There are no wrong translations, so no accuracy. The path is one file,
+    ``pron.zh``, or the folder of the three.
     """
     path = Path(path)
     if path.is_dir():

@@ -40,7 +40,7 @@ class Cleaning:
 
 
 def word_counter(unit: str) -> Callable[[str, str], int]:
-    """Return a function that counts the words of a sentence in a language."""
+    """Return a function that counts the words of ``sentence, lang``."""
     return _count_words if unit == "words" else _count_moses_tokens
 
 
@@ -70,10 +70,7 @@ _NEWSTEST = re.compile(r"(?:newstest|wmttest|generaltest)(20\d\d)")
 class Home:
     """A public address.
 
-    Attributes:
-        file: name of the downloaded file.
-        by_hand: a program cannot fetch it.
-        year: of the WMT test set that it has.
+    ``file`` names the download; ``by_hand``: a program cannot fetch it.
     """
 
     url: str
@@ -89,9 +86,9 @@ class Form:
 
     Attributes:
         homes: addresses of its archives.
-        splits: parts that are joined to each split; documents end where parts end.
+        splits: parts that are joined; documents end where parts end.
         copies: folders, and names of files that are copied to them.
-        first_year, last_year: of the WMT test sets in this form.
+        first_year, last_year: of WMT test sets.
     """
 
     name: str
@@ -116,7 +113,6 @@ class PaperCorpus:
         says: sizes of splits in the text of papers.
         hold_out: N: every Nth training pair is in ``valid``; 0: none.
         forms: the first whose files exist is read.
-        year: of a WMT test set.
     """
 
     name: str
@@ -150,7 +146,7 @@ def read_corpora() -> Sequence[PaperCorpus]:
 
 
 def corpus_named(name: str) -> PaperCorpus:
-    """Return the corpus with a name of the run scripts or the experiments."""
+    """Return a corpus by its name in run scripts or experiments."""
     newstest = _NEWSTEST.fullmatch(name)
     for corpus in read_corpora():
         if corpus.name == "newstest":
@@ -186,7 +182,7 @@ def yaml_lines(value: Any) -> list[str]:
 
 
 def name_of(name: str) -> str:
-    """Return the name in `gtrans get-corpus` of a corpus of the experiments."""
+    """Return a corpus's name in `gtrans get-corpus`."""
     for corpus in read_corpora():
         if name in corpus.also:
             return corpus.name
@@ -267,7 +263,7 @@ class ParallelText:
 
 
 def find_text(folder: Path, source: str, target: str) -> ParallelText:
-    """Find the text in a folder, in the languages of its files, from ``source`` if it is one."""
+    """Find the text in a folder, from the language ``source`` if it is one."""
     if not folder.is_dir():
         raise GtransError(
             f"{folder}: there is no such folder (`--data`, `--corpus`); `gtrans get-corpus` "

@@ -129,7 +129,7 @@ def run(args: argparse.Namespace) -> None:
 class WordChange:
     """A word of the context, numbers from 1, and its replacement.
 
-    ``bound``: on its first-order effect; None if the model embeds it apart from the sentence.
+    ``bound``: on its effect; None if the model embeds the context apart.
     """
 
     side: str
@@ -149,7 +149,6 @@ class Decision:
     """The word of the context that decided a word of the translation.
 
     Attributes:
-        change: None if nothing could be replaced.
         loss: log-probability that the replacement costs, in nats.
         flips: whether the replacement makes another token the most probable one.
     """
@@ -246,7 +245,7 @@ class SearchedWord:
         decisive: the token of the sentence that gained most.
         rival: id of the most probable other token there without context.
         value: log-probability with context.
-        is_best: whether its token is the most probable one there with context.
+        is_best: whether its decisive token is the most probable one.
     """
 
     document: int
@@ -281,14 +280,13 @@ def _searched_word(
 
 
 class _ScoredPlace(NamedTuple):
-    reading: ScoredSpan
+    scored_span: ScoredSpan
     row: ScoredRow
     span: UnitSpan
 
     def row_sentences(self, side: str) -> list[int]:
-        """Return the row's sentences on one side, as numbers of the document."""
         sentences = self.span.source if side == "source" else self.span.target
-        return [sentence + self.reading.begin for sentence in sentences]
+        return [sentence + self.scored_span.begin for sentence in sentences]
 
 
 class _ContextWord(NamedTuple):
@@ -322,20 +320,17 @@ class _DeciderSearch:
         self._substitutes = {side: Substitutes(text.sides[side]) for side in SIDES}
         # By document and sentence.
         self._places: dict[tuple[int, int], _ScoredPlace] = {}
-        for reading in text.spans:
-            source, target = text.encoded(reading)
-            first = reading.first - reading.begin
-            rows = self._rows.rows_of(source, target, first, text.plain(reading))
+        for scored_span in text.spans:
+            source, target = text.encoded(scored_span)
+            first = scored_span.first - scored_span.begin
+            rows = self._rows.rows_of(source, target, first, text.plain(scored_span))
             for row, span, _ in rows:
                 for sentence in span.kept:
-                    place = reading.document, sentence + reading.begin
-                    self._places[place] = _ScoredPlace(reading, row, span)
+                    key = scored_span.document, sentence + scored_span.begin
+                    self._places[key] = _ScoredPlace(scored_span, row, span)
 
     def decisions(self, searched: Sequence[SearchedWord]) -> list[Decision]:
-        """Replace words of the context of each word until its decision flips.
-
-        First the suspect with the highest bound, then other suspects and other replacements.
-        """
+        """Replace words of the context of each word until its decision flips."""
         suspects = [self._suspects(word) for word in searched]
         tried: list[list[Decision]] = [[] for _ in searched]
         for attempt in range(REPLACEMENTS + 1):
@@ -347,27 +342,28 @@ class _DeciderSearch:
                     place = attempt - 1 if rank > 0 else attempt
                     if 0 <= place < len(changes):
                         trials.append(_Trial(number, changes[place]))
-            decisions = self._try(searched, trials)
+            decisions = self._measure_trials(searched, trials)
             for trial, decision in zip(trials, decisions, strict=True):
                 tried[trial.number].append(decision)
         none = Decision(None, 0.0, False)
         return [max(decisions, key=attrgetter("strength"), default=none) for decisions in tried]
 
-    def _try(self, searched: Sequence[SearchedWord], trials: Sequence[_Trial]) -> list[Decision]:
-        """Measure what each replacement costs its searched word."""
+    def _measure_trials(
+        self, searched: Sequence[SearchedWord], trials: Sequence[_Trial]
+    ) -> list[Decision]:
         from gtrans.translating.force_decode import score_tokens
 
         documents, plain, first = [], [], []
         for trial in trials:
             word, change = searched[trial.number], trial.change
-            reading = self._places[word.document, word.sentence].reading
-            source, target = (list(lines) for lines in self._text.encoded(reading))
-            texts = list(self._text.plain(reading))
+            scored_span = self._places[word.document, word.sentence].scored_span
+            source, target = (list(lines) for lines in self._text.encoded(scored_span))
+            texts = list(self._text.plain(scored_span))
             side = self._text.sides[change.side]
             sentence = change.sentence - 1
             words = words_of_side(side)[word.document][sentence]
             changed = words.with_other(change.word - 1, change.replaced_by)
-            line = sentence - reading.begin
+            line = sentence - scored_span.begin
             if change.side == "source":
                 source[line] = side.pipeline.encode(changed)
                 texts[line] = changed
@@ -375,7 +371,7 @@ class _DeciderSearch:
                 target[line] = side.pipeline.encode(changed)
             documents.append((source, target))
             plain.append(texts)
-            first.append(word.sentence - reading.begin)
+            first.append(word.sentence - scored_span.begin)
         scored = score_tokens(
             self._models,
             self._task,
@@ -437,7 +433,6 @@ class _DeciderSearch:
         return context
 
     def _rival(self, searched: SearchedWord) -> str:
-        """Return the first subwords of the word that the model would write without context."""
         subwords = self._text.target.encoded[searched.document][searched.sentence].split()
         rival = self._task.target_dictionary[searched.rival]
         return " ".join([*subwords[searched.subwords.start : searched.decisive], rival])
@@ -446,7 +441,7 @@ class _DeciderSearch:
         """Bound the influence of each word of the row by ``|g| |e - m|``.
 
         g is the gradient of the log-probability of the word minus its rival's at the embedded
-        word e, m the mean of all embedded words. None: the model embeds context and sentence apart.
+        word e, m the mean of all embedded words. None: the model embeds the context apart.
         """
         import torch
 
@@ -471,7 +466,7 @@ class _DeciderSearch:
                 if [list(map(len, embedded[side]))] != [[layout.tokens]]:
                     return None
             sentences = layouts[1].choose(layouts[1].sentence, real)
-            row_sentence = searched.sentence - place.reading.begin - place.span.target.start
+            row_sentence = searched.sentence - place.scored_span.begin - place.span.target.start
             at = sentences.eq(row_sentence).nonzero()[:, 0]
             value = _gain_over_rival(searched, scores[real], target[real], at)
             states = [embedded[side][0] for side in SIDES]
@@ -498,10 +493,7 @@ class _DeciderSearch:
         gradients: Tensor,
         distances: Tensor,
     ) -> Iterator[tuple[tuple[str, int, int], float]]:
-        """Yield the bound of each word.
-
-        ``gradients`` and ``distances`` (embedded subwords minus their mean): ``(subwords, dim)``.
-        """
+        """Yield the bound of each word; ``gradients`` and ``distances``: ``(subwords, dim)``."""
         corpus_side = self._text.sides[side]
         offset = 0
         for number in sentences:
@@ -576,8 +568,8 @@ class Substitutes:
     def replacements(self, word: str, rival: str = "") -> list[str]:
         """Return at most :data:`REPLACEMENTS` other words, the best first.
 
-        First the word that begins with the subwords ``rival``, then the most similar ones. Case
-        variants are left out; a punctuation mark has no replacement.
+        The first begins with the subwords ``rival``, the others are the most similar. Case variants
+        are left out; a punctuation mark has no replacement.
         """
         if not _is_word(word):
             return []

@@ -23,7 +23,7 @@ from gtrans.lab.corpora import ParallelText, find_text, name_of
 
 SCALES = ("tiny", "small", "paper")
 PAPERS = ("gtransformer", "memory", "fusion", "bert-context", "flat", "results")
-OF_TRANSLATIONS = ("score", "parts", "speed", "training", "size")
+TRANSLATION_MEASURES = ("score", "parts", "speed", "training", "size")
 TESTED_SETS = ("synthetic", "consistency", "contrapro", "contracat")
 _FOLDER = "exp_gtransformer/experiments"
 
@@ -71,10 +71,8 @@ class Table:
     Attributes:
         name: such as ``gtransformer-T2``.
         paper: name, title, authors, year and venue.
-        shows: its message.
         scales: how it is shown at each scale; empty: not at all.
         rows: by label; none for counts of a corpus.
-        columns: titles of ``columns.yaml``.
         at: at a scale, other ``corpora``.
         printed: the paper's ``columns``, ``rows`` by label, ``quoted`` labels, and a ``note``.
         figure: axes: ``x``, titles, and ``y``, columns.
@@ -113,7 +111,7 @@ class Table:
 
 @cache
 def read_definitions(name: str) -> Any:
-    """Read NAME.yaml in the folder of experiments."""
+    """Read NAME.yaml of the experiments."""
     file = project_file(_FOLDER) / f"{name}.yaml"
     return yaml.safe_load(file.read_text(encoding="utf-8"))
 
@@ -418,7 +416,7 @@ class ExperimentPlan:
         if measured_corpora is not None and run.corpus not in measured_corpora:
             return []
         # A control concerns translations; measures of the model are in the model's own row.
-        if run.row.control and measure not in OF_TRANSLATIONS:
+        if run.row.control and measure not in TRANSLATION_MEASURES:
             return []
         folder = f"{run.folder}/measures/{measure}"
         if measure == "counts":

@@ -4,16 +4,15 @@ The score follows the lexical translation consistency ratio of Lyu et al. (2021)
 sentences of a document that share a source term, the share with the same translation of it.
 
 * A *term* is a source word of at least four letters (two in Chinese) that occurs in two or more
-  sentences of the document, and in at most 3% of the sentences of the corpus (or in at most 10),
-  since more frequent words are probably function words.
+  sentences of the document, and in at most 3% of the sentences of the corpus (or in at most 10).
 * The *translation* of a term in a sentence is the target word with the highest Dice coefficient,
   unless another source word of the sentence has a higher one with it. Coefficients are counted over
   the sentence pairs of source and translation and of source and reference.
 * A pair of sentences counts if at least one has a translation. It is *consistent* if a translation
   in one sentence also occurs in the other, compared by stems or else without case.
 
-The untranslated source is consistent, too, so only pairs count whose shared translation stands in
-the reference of both sentences. More is not always better: compare the reference's value.
+The untranslated source is consistent, too, so the shared translation must stand in the reference
+of both sentences. More is not always better: compare the reference's value.
 """
 
 from __future__ import annotations
@@ -47,7 +46,6 @@ MIN_LETTERS_CHINESE = 2
 MAX_SHARE = 0.03
 MAX_SENTENCES = 10
 
-SegmentedSentence = list[str]
 _EDGES = re.compile(r"^[\W_]+|[\W_]+$")
 """Characters around the letters and digits of a word."""
 
@@ -59,7 +57,7 @@ class Consistency:
     Attributes:
         consistent: pairs of sentences with the same translation of a term.
         shared: consistent pairs whose translation is in both references.
-        pairs: pairs with a translation of the term in at least one sentence.
+        pairs: pairs with a translation in at least one sentence.
     """
 
     consistent: tuple[int, ...]
@@ -217,7 +215,7 @@ class ConsistencyJudge:
                 shared[document] += bool(in_reference)
         return Consistency(tuple(consistent), tuple(shared), tuple(pairs))
 
-    def _translations(self, target: Sequence[SegmentedSentence]) -> Iterator[tuple[int, str, str]]:
+    def _translations(self, target: Sequence[list[str]]) -> Iterator[tuple[int, str, str]]:
         """Yield sentence, term and its translation there, empty for none."""
         coefficients = _Dice(self._frequency)
         for source, words, reference in zip(self._source, target, self._reference, strict=True):
@@ -228,8 +226,7 @@ class ConsistencyJudge:
                 if term in self._terms:
                     yield number, term, coefficients.translation(term, source, words)
 
-    def _target_words(self, documents: Documents) -> list[SegmentedSentence]:
-        """Return the stems of the words of every sentence."""
+    def _target_words(self, documents: Documents) -> list[list[str]]:
         if [len(document) for document in documents] != self._shape:
             raise ValueError("the translation does not have the documents of the source")
         stemmed = []
@@ -244,7 +241,7 @@ def _letters(word: str) -> int:
 
 
 class _Dice:
-    """Dice coefficients of source and target words, counted over sentence pairs.
+    """Dice coefficients of source and target words.
 
     Each source sentence of ``frequency`` is added with two target sentences.
     """
@@ -266,7 +263,7 @@ class _Dice:
     def translation(self, term: str, source: Sequence[str], target: Sequence[str]) -> str:
         """Return the translation of a term in a sentence pair, or ''.
 
-        Of words with equal coefficients, the one at the closest relative position is taken.
+        Of equal coefficients, the one at the closest relative position is taken.
         """
         if not target:
             return ""

@@ -33,7 +33,6 @@ class Analysis:
         run: its number among all runs.
         system: the class of the model.
         units: number of units of the kind ``unit``.
-        measured: attention and gates.
     """
 
     label: str
@@ -60,16 +59,10 @@ def analyse_runs(
     cpu: bool,
     fp16: bool,
 ) -> list[Analysis]:
-    """Measure every checkpoint of some runs on a prepared split with its references.
+    """Measure checkpoints on ``units`` evenly spread units of a prepared split.
 
-    Args:
-        units: most units, evenly spread over the split.
-        distances: None: no gradients by distance.
-        max_tokens: largest batch, padding included.
-
-    Raises:
-        GtransError: a model does not support gradients, or checkpoints of one label belong to
-            different models.
+    ``distances``: None: no gradients by distance. Raises GtransError if a model does not support
+    gradients, or checkpoints of one label belong to different models.
     """
     total = sum(len(run.steps) for run in runs)
     analyses: list[Analysis] = []
@@ -134,7 +127,7 @@ def read_units(
     lengths = [int(dataset.sizes[unit]) for unit in chosen]
     for batch in make_batches(lengths, max_tokens):
         sample = dataset.collater([dataset[chosen[index]] for index in batch])
-        net_input = task.complete_input(_on(sample["net_input"], device))
+        net_input = task.complete_input(_to_device(sample["net_input"], device))
         yield {**sample, "target": sample["target"].to(device), "net_input": net_input}
 
 
@@ -149,10 +142,10 @@ def one_unit(
             f"{number}."
         )
     sample = dataset.collater([dataset[number - 1]])
-    return _on(sample["net_input"], device), sample["target"]
+    return _to_device(sample["net_input"], device), sample["target"]
 
 
-def _on(net_input: dict[str, Any], device: Any) -> dict[str, Any]:
+def _to_device(net_input: dict[str, Any], device: Any) -> dict[str, Any]:
     return {name: tensor.to(device) for name, tensor in net_input.items()}
 
 
@@ -191,8 +184,7 @@ def overview(analyses: Sequence[Analysis], title: str = "", bin_size: int = 1) -
     """Draw every kind of attention, the gates, and gradients by distance and by layer.
 
     The axis has layers; if a run has several checkpoints, its updates, and values are means of all
-    layers. Several runs of a model are one line, with the smallest and the largest. ``bin_size``
-    distances make a bin.
+    layers. Several runs of a model are one line, with the smallest and the largest.
     """
     last = list({analysis.run: analysis for analysis in analyses}.values())
     over_updates = len(last) < len(analyses)
@@ -283,7 +275,6 @@ def _lines(
     values: Callable[[Analysis], Iterable[_PanelValue]],
     over_updates: bool,
 ) -> dict[str, _Lines]:
-    """Return the points of every model and line, by panel."""
     # By panel, by model and line, by run, by place.
     means: dict[str, dict[tuple[str, str], dict[int, dict[float, _Mean]]]] = {}
     for analysis in analyses:
@@ -312,7 +303,7 @@ def _series(
     """Return the lines of a panel: a colour for each model, or for each line of the only model.
 
     Further lines of one of several models are dashed. ``shaded`` lines are coloured by their order,
-    and dashed from the second model on. ``limit`` begins names.
+    and dashed from the second model on.
     """
     labels = list(dict.fromkeys(analysis.label for analysis in analyses))
     names = list(dict.fromkeys(name for _, name in lines))

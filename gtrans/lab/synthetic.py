@@ -18,12 +18,8 @@ from the English document.
 
 Contrastive items end with the phenomenon and come in twins, which have the same last source
 sentence, the same two candidates for it and different cues: each candidate is right in one twin.
-A system that sees no context scores both twins alike, so its accuracy is at most 50%; so is a
-system's that sees only source context, on ``formality`` or ``lexical``.
-
-A document begins as a plan of *roles* and *links*: a link leads from a sentence that needs context
-to the nearest one with its cue. Then a template is drawn for each role, and words for its fields.
-Linked sentences share a word; replacing it gives the twin.
+A system that sees no context scores both twins alike, so its accuracy is at most 50%. On
+``formality`` and ``lexical`` this holds for source context, too.
 """
 
 from __future__ import annotations
@@ -72,7 +68,7 @@ class Noun:
 
 @dataclass(frozen=True)
 class Act:
-    """A transitive verb in past tense and as past participle."""
+    """A transitive verb: past tense and past participle (``done``)."""
 
     past: str
     done: str
@@ -256,7 +252,7 @@ PHENOMENA = tuple(ROLES)
 class Template:
     """One sentence on both sides, in the syntax of ``str.format``.
 
-    ``acts``: a later `did too` could mean its verb phrase, as for all verbs but `be`.
+    ``acts``: a later `did too` could mean its verb phrase.
     """
 
     source: str
@@ -265,7 +261,7 @@ class Template:
 
     @cached_property
     def fields(self) -> tuple[str, ...]:
-        """Words to fill in, in the order of the source."""
+        """Words to fill in, in order."""
         names: dict[str, None] = {}
         for _, name, _, _ in Formatter().parse(self.source + self.target):
             if name:
@@ -366,7 +362,7 @@ def _capitalised(text: str) -> str:
 
 @dataclass(frozen=True)
 class Link:
-    """Sentence ``use`` needs ``cue``, the nearest sentence with its cue (indices from 0)."""
+    """Sentence ``use`` needs ``cue``, the nearest sentence with its cue."""
 
     phenomenon: str
     cue: int
@@ -378,7 +374,7 @@ class Link:
         return self.use - self.cue
 
     def spans(self, index: int) -> bool:
-        """Whether sentence ``index`` stands strictly between cue and use."""
+        """Whether sentence ``index`` stands between cue and use."""
         return self.cue < index < self.use
 
 
@@ -421,7 +417,7 @@ class _DocumentPlan:
     links: list[Link] = field(default_factory=list)
 
     def fits(self, link: Link) -> bool:
-        """Whether ``link`` leaves every link, itself included, without a nearer cue."""
+        """Whether ``link`` leaves every link without a nearer cue."""
         cue_role, use_role = ROLES[link.phenomenon]
         mentions = [i for i, role in enumerate(self.roles) if role in (cue_role, use_role)]
         cue_is_free = self.roles[link.cue] is Role.NEUTRAL
@@ -446,7 +442,7 @@ class _DocumentPlan:
         return any(link.phenomenon == phenomenon and link.spans(index) for link in self.links)
 
     def fitting_links(self, phenomenon: str, length: int) -> list[Link]:
-        """Return the links that fit and whose use is one of the first ``length`` sentences."""
+        """Return links that fit and end in the first ``length`` sentences."""
         fitting = []
         for use in range(length):
             for cue in range(max(0, use - max(DISTANCES)), use):
@@ -506,7 +502,7 @@ class _WordDrawer:
         self._left: dict[str, list[Entry]] = {}
 
     def fill(self, template: Template, fixed: Mapping[str, Entry]) -> dict[str, Entry]:
-        """Return words for all fields; ``fixed`` gives some of them."""
+        """Return words for all fields; ``fixed`` gives some."""
         words = {name: word for name, word in fixed.items() if name in template.fields}
         for name in template.fields:
             if name not in words:
@@ -615,7 +611,6 @@ def generate_items(
 def _twins(
     rng: random.Random, document: SyntheticDocument, genders: tuple[str, str]
 ) -> tuple[SyntheticDocument, SyntheticDocument]:
-    """Return two copies of ``document`` whose last sentences have different cues."""
     link = document.links[-1]
     cue = document.sentences[link.cue].words
     fields = {"formality": "you", "lexical": "person", "ellipsis": "verb", "pronoun": "thing"}

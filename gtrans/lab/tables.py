@@ -30,9 +30,9 @@ from gtrans.messages import change_interval, in_digits, with_schema
 
 
 def write_results(plan: ExperimentPlan, name: str) -> None:
-    """Write NAME.json and .md, translations and pictures of a table, in the current folder.
+    """Write NAME.json and .md, translations and pictures of a table.
 
-    They have all measurements in the folder, also rows and seeds of earlier calls.
+    They have all measurements in the current folder, also rows and seeds of earlier calls.
     """
     plan = plan.with_all_seeds()
     table = plan.tables[name]
@@ -175,7 +175,6 @@ def _spread(values: Sequence[float]) -> dict[str, Any]:
 
 
 def _run_facts(plan: ExperimentPlan, run: PlannedRun) -> dict[str, Any]:
-    """Return the folder, translation, provenance and seconds of training of a run."""
     if not run.seed:
         return {"seed": 0, "folder": f"data/{run.corpus}/plain", "seconds": 0}
     folder = Path(run.folder, run.model)
@@ -219,10 +218,7 @@ def _difference(own: Sequence[dict[str, Any]], other: Sequence[dict[str, Any]]) 
 
 
 def check_copies(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Raise GtransError if two rows have the same translation, because one was never run.
-
-    Models that have hardly learned anything write the same few sentences; they are no copies.
-    """
+    """Raise GtransError if two rows have the same translation, because one was never run."""
     seen: dict[tuple[str, int, str], tuple[str, str]] = {}
     for row in rows:
         for run in row["runs"]:
@@ -276,10 +272,9 @@ def read_number(
 ) -> dict[str, Any] | None:
     """Read a number of a run from the ``files`` of :meth:`ExperimentPlan.files`.
 
-    Returns:
-        ``value`` and, where they exist, its 95% ``interval`` and ``signature``, the interval
-        ``change`` of its difference from the baseline, and the ``p`` of a ``test``. None if there
-        is no number.
+    Returns ``value`` and, where they exist, its 95% ``interval`` and ``signature``, the interval
+    ``change`` of its difference from the baseline, and the ``p`` of a ``test``; None if there is
+    no number.
     """
     measure, keys = column["measure"], column["at"]
     if measure == "training":
@@ -306,7 +301,6 @@ def read_number(
 
 
 def _value_at(content: Any, keys: Iterable[str]) -> Any:
-    """Return the value behind some keys, or None."""
     for key in keys:
         if not isinstance(content, dict):
             content = {str(number): entry for number, entry in enumerate(content or ())}
@@ -394,10 +388,7 @@ def _accuracy_number(alone: Any, compared: Any, keys: Sequence[str]) -> dict[str
 
 
 def _training_number(files: Sequence[Path], column: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the best value of a run's log, or the mean of all; None for several models.
-
-    With layer fusion the loss covers all groups, so it is None, too.
-    """
+    """Return the best value of a run's log, or the mean of all; None for several models."""
     history = read_history(files[0].parent)
     split, name = column["at"]
     values = [value for _, value in history.series(split, name)]
@@ -415,9 +406,8 @@ def _directions_number(
 ) -> dict[str, Any] | None:
     """Return the score of one direction, or the mean of all or of a class.
 
-    A class has the pairs with at least the training pairs of its setting that are in no higher
-    class; ``win ratio``: percentage of directions on which the row beats the baseline, whose
-    ``scores`` follow its own.
+    ``win ratio``: percentage of directions on which the row beats the baseline, whose ``scores``
+    follow its own.
     """
     directions = plan.corpus(run.corpus).directions
     own = dict(zip(directions, scores, strict=False))
@@ -448,10 +438,7 @@ def _pairs_of_class(counts: Mapping[str, int], name: str, settings: Mapping[str,
 
 
 def draw(table: Table, data: Mapping[str, Any]) -> list[str]:
-    """Draw a figure of a table, with a curve for each series; return its files.
-
-    A point is the mean over seeds, its bar goes from the smallest to the largest.
-    """
+    """Draw a figure of a table, with a curve for each series; return its files."""
     from gtrans.lab.plots import Figure, Panel, Series, mean_of_runs, write_figure
 
     assert table.figure is not None
@@ -494,7 +481,7 @@ _HOW_TO_READ = (
 
 
 def to_markdown(results: Mapping[str, Any]) -> str:
-    """Write the results for people, with the paper's numbers below them."""
+    """Write the results for people, with the paper's numbers."""
     seeds = set()
     for row in results["rows"]:
         for run in row["runs"]:
