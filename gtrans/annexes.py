@@ -1,8 +1,4 @@
-"""The one look-up of the annexes, which nothing else imports.
-
-:mod:`gtrans.lab` has commands, scores and readers of published sets, and is optional;
-:mod:`gtrans.formats` has further formats of documents.
-"""
+"""The one look-up of the annexes, which nothing else imports."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """The environment of commands: files of the project, libraries, warnings, plugin.
 
-Importing it imports neither torch nor fairseq, which pip does not install by itself either
-(``setup.py`` says why).
+Importing it imports neither torch nor fairseq.
 """
 
 from __future__ import annotations
@@ -58,10 +57,7 @@ _CHATTY = "fairseq.tasks.text_to_speech"
 
 
 def project_file(name: str) -> Path:
-    """Return the path of a file of this project that is not code, such as ``configs``.
-
-    In an installed wheel it lies in the package, in a clone beside it.
-    """
+    """Return the path of a file that is not code, such as ``configs``, in a wheel or a clone."""
     return (_IN_WHEEL if _IN_WHEEL.is_dir() else _PACKAGE.parent) / name
 
 
@@ -87,9 +83,7 @@ def check_environment() -> None:
 def require(names: Iterable[str], user: str) -> None:
     """Raise GtransError for the first of these libraries that is not installed.
 
-    Args:
-        names: libraries, as they are imported.
-        user: the command, flag or file that needs them.
+    ``user``: the command, flag or file that needs them.
     """
     for name in names:
         if find_spec(name) is None:
@@ -145,7 +139,7 @@ def hide_known_warnings() -> None:
 def log_warnings_only() -> None:
     """Show only warnings and errors of libraries.
 
-    Call this before fairseq is imported, which otherwise makes every library log everything.
+    Call this before fairseq is imported, which makes every library log everything.
     """
     logging.basicConfig()
     logging.getLogger().setLevel(logging.WARNING)

@@ -28,8 +28,7 @@ class GtransError(ValueError):
 def mistake_in(error: BaseException) -> str | None:
     """Return the message of a user's mistake; None for another error.
 
-    An error of a process that fairseq started arrives as torch's ``ProcessRaisedException``, whose
-    text ends with it.
+    An error of a process that fairseq started is torch's ``ProcessRaisedException``.
     """
     if isinstance(error, GtransError):
         return str(error)
@@ -58,9 +57,7 @@ def working_on(what: object) -> Iterator[None]:
 def one_line(error: BaseException, otherwise: str = "") -> str:
     """Describe an unexpected error in one line: the file, then the error.
 
-    Args:
-        error: the error.
-        otherwise: the file, if the error does not name it.
+    ``otherwise``: the file, if the error does not name it.
     """
     places = list(getattr(error, "__notes__", []))
     if isinstance(error, OSError) and error.strerror:
@@ -82,7 +79,7 @@ def one_line(error: BaseException, otherwise: str = "") -> str:
 
 
 def did_you_mean(word: str, words: Iterable[str]) -> str:
-    """Return a question for the end of a message about a misspelt word, or nothing."""
+    """Return a question for the end of a message about a misspelt word, or ""."""
     close = get_close_matches(word, list(words), 1)
     return f"; did you mean {close[0]}?" if close else ""
 

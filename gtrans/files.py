@@ -42,7 +42,7 @@ _OF_STREAMS = (BrokenPipeError, ConnectionError, ChildProcessError, TimeoutError
 
 
 def digest_of_values(*parts: object) -> str:
-    """Return the SHA-256 of values that JSON can represent."""
+    """Return the SHA-256 of JSON values."""
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
@@ -66,15 +66,12 @@ def digest_of_bytes(contents: bytes) -> str:
 
 
 def parse_json(text: str | bytes, place: str, way_out: str = "") -> Any:
-    """Return the JSON value of a text.
+    """Return the JSON value of a text; raise GtransError for any other text.
 
     Args:
-        text: the text; bytes are UTF-8.
+        text: bytes are UTF-8.
         place: file and line, the beginning of error messages.
         way_out: the end of error messages.
-
-    Raises:
-        GtransError: it is not JSON.
     """
     try:
         content = text if isinstance(text, str) else text.decode("utf-8-sig")
@@ -129,11 +126,8 @@ def replacing(*paths: Path, inputs: Iterable[StrPath] = ()) -> Iterator[list[Pat
     """Yield temporary names of files that are written together.
 
     At the end each replaces its path in ``paths`` (the target of a link); after an exception the
-    old files are unchanged. Devices get the complete bytes.
-
-    Args:
-        paths: the files to write.
-        inputs: files that are being read, which must not be among ``paths``.
+    old files are unchanged. Devices get the complete bytes. ``inputs``: files that are being read,
+    which must not be among ``paths``.
     """
     input_paths = [Path(name) for name in inputs]
     targets = [_target(path, str(path), input_paths) for path in paths]
@@ -184,13 +178,7 @@ def copy_file(source: Path, target: Path) -> None:
 
 
 def check_output(flag: str, path: StrPath, inputs: Iterable[StrPath] = ()) -> None:
-    """Raise GtransError for a file that cannot be written, before anything is computed.
-
-    Args:
-        flag: the option that names it.
-        path: the file.
-        inputs: files that the command reads.
-    """
+    """Raise GtransError for a file that cannot be written or is one of ``inputs``."""
     _target(Path(path), f"`{flag}` '{os.fspath(path)}'", [Path(name) for name in inputs])
 
 
@@ -215,11 +203,7 @@ def check_replaceable(
 ) -> None:
     """Raise GtransError for a file that this program did not write; empty ones do not count.
 
-    Args:
-        flag: the option that names it.
-        path: the file or folder to write.
-        is_own: whether this program wrote it; see :func:`begins_with`.
-        force: whether ``--force`` was given.
+    ``is_own``: whether this program wrote it; see :func:`begins_with`.
     """
     place = Path(path)
     if force or not is_file(place) or not place.exists():
@@ -262,7 +246,7 @@ def is_file(path: StrPath) -> bool:
 def locked(path: StrPath) -> Iterator[None]:
     """Keep other processes and threads from writing a file or into a folder.
 
-    The thread that holds the lock may lock it again. It ends with the process.
+    The thread that holds the lock may lock it again. The lock ends with the process.
 
     Raises:
         GtransError: another process or thread holds it, or it cannot be locked.
@@ -360,7 +344,6 @@ def _check_access(path: Path) -> None:
 
 
 def _concerns(error: OSError, files: tuple[Path, ...]) -> bool:
-    """Return whether an error is about writing one of ``files``."""
     named = False
     for name in (error.filename, error.filename2):  # an error of a copy names both files
         if isinstance(name, str | bytes):

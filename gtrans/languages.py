@@ -1,7 +1,7 @@
 """Languages by BCP 47 tags, in any usual spelling.
 
 ``zh``, ``ZH``, ``zh_CN``, ``zh-Hans-CN``, ``zho``, ``cmn`` and ``Chinese`` are one language.
-Unknown ones are rejected: a misspelt one would silently choose the wrong tokeniser.
+Unknown ones are rejected: a misspelt one would choose the wrong tokeniser.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ _CODES["ns"] = "nso"
 
 
 def language_code(tag: str) -> str | None:
-    """Return the code of a language, ``zh`` for ``zh_CN``; None if it is unknown.
+    """Return ``zh`` for ``zh_CN``; None for an unknown language.
 
     The private codes ``qaa`` to ``qtz`` stand for themselves.
     """
@@ -115,7 +115,7 @@ def language_code(tag: str) -> str | None:
 
 
 def language_name(code: str) -> str:
-    """Return the English name of a two-letter code, or an empty string."""
+    """Return the English name of a two-letter code, or ""."""
     return _NAMES.get(code, "")
 
 

@@ -21,7 +21,7 @@ _UNPRINTABLE = re.compile(
 def printable(text: str) -> str:
     r"""Return ``text`` on one line, with control characters written as in JSON: ``\u001b``.
 
-    Names and values come from others, and could move the cursor or hide a line.
+    A file's name could otherwise move the cursor or hide a line.
     """
     return _UNPRINTABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
@@ -49,13 +49,7 @@ def finite(value: Any) -> Any:
 
 
 def in_digits(value: float, digits: int, sign: str = "") -> str:
-    """Return a number as tables show it, never as minus zero.
-
-    Args:
-        value: the number.
-        digits: number of decimals.
-        sign: ``+`` to write a plus before changes.
-    """
+    """Return a number as tables show it, never as minus zero; ``sign="+"`` marks increases."""
     rounded = round(value, digits) + 0.0  # -0.0 becomes 0.0
     return f"{rounded:{sign}.{digits}f}"
 

@@ -1,7 +1,4 @@
-"""Types of options for argparse, options as dataclass fields, and ranges of fairseq's options.
-
-A type turns a word into a value or raises ``argparse.ArgumentTypeError``.
-"""
+"""Types of options for argparse, options as dataclass fields, and ranges of fairseq's options."""
 
 from __future__ import annotations
 
@@ -109,8 +106,6 @@ def option(
     """Return a field of a class of options.
 
     Args:
-        default: its value.
-        help_text: its help.
         group: heading in the help; empty: the heading of its class.
         alias: a short name, such as ``-s``.
         least, below: limits of a number (:func:`check_ranges`).
@@ -154,13 +149,9 @@ def check_ranges(cfg: Any, options: type) -> None:
 
 
 def refuse_given(cfg: Any, options: type, names: Iterable[str], why: str) -> None:
-    """Raise GtransError for options that nothing would read.
+    """Raise GtransError for options without a use whose values are not their defaults.
 
-    Args:
-        cfg: the options.
-        options: the class that declares them.
-        names: the options that must have their defaults.
-        why: the rest of a sentence that begins with the option.
+    ``why``: the rest of a sentence that begins with the option.
     """
     defaults = options()
     for name in names:
@@ -221,11 +212,7 @@ _NEEDED = {
 
 
 def check_limits(cfg: Any) -> None:
-    """Raise GtransError for numbers out of range, or a missing optimizer or learning rate.
-
-    Args:
-        cfg: all options of a training, by group.
-    """
+    """Raise GtransError for numbers out of range, or a missing optimizer or learning rate."""
     groups = {name: group_of(cfg, name) for name in cfg}
     for group in groups.values():
         check_numbers(group)

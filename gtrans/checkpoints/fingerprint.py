@@ -1,9 +1,7 @@
 """The fingerprint of a model: vocabularies, preparation and unit, which its checkpoint stores.
 
-fairseq saves the state of the task (``task_state``) with every checkpoint. It holds both
-vocabularies in the order of the embeddings, the files that turn text into tokens, and the unit. So
-a checkpoint translates without its data folder, and is compared with data folders and other
-checkpoints by contents.
+It is in fairseq's state of the task (``task_state``), with both vocabularies in the order of the
+embeddings. So a checkpoint translates without its data folder.
 """
 
 from __future__ import annotations
@@ -38,7 +36,6 @@ class ModelFingerprint:
 
     Attributes:
         languages: source and target; empty if they are several or unknown.
-        source, target: the vocabularies.
         preparation: how the text was prepared; None: not by ``gtrans prepare``.
         unit: options of the unit and its special tokens.
         version: version of gtrans that wrote it.
@@ -75,7 +72,7 @@ class ModelFingerprint:
     def of_checkpoint(
         cls, checkpoint: Mapping[str, Any], path: str | Path
     ) -> ModelFingerprint | None:
-        """Return the fingerprint that a checkpoint stores, or None; it must fit the embeddings."""
+        """Return the fingerprint in a checkpoint, or None; it must fit the embeddings."""
         fingerprint = cls.of_state(checkpoint.get("task_state"), path)
         if fingerprint is None:
             return None
@@ -90,7 +87,7 @@ class ModelFingerprint:
 
     @classmethod
     def of_state(cls, task_state: object, path: str | Path) -> ModelFingerprint | None:
-        """Return the fingerprint in the state of a task, or None; ``path`` is for messages."""
+        """Return the fingerprint in ``task_state``, or None; ``path`` is for messages."""
         state = task_state.get(STATE) if isinstance(task_state, dict) else None
         if state is None:
             return None
@@ -171,17 +168,16 @@ def published(checkpoint: Mapping[str, Any]) -> dict[str, str]:
 
 
 def report_missing_fingerprint(checkpoint: str | Path) -> None:
-    """Print that a checkpoint, such as one of fairseq, has no fingerprint."""
+    """Print that a checkpoint, such as fairseq's own, has no fingerprint."""
     print_message(f"{checkpoint}: no fingerprint: it does not say what it was made from")
 
 
 def check_same_fingerprint(
     paths: Sequence[str | Path], fingerprints: Sequence[ModelFingerprint | None]
 ) -> None:
-    """Compare checkpoints that are used together; those without a fingerprint are left out.
+    """Raise GtransError if checkpoints differ in vocabulary, preparation, unit or special tokens.
 
-    Raises:
-        GtransError: two differ in vocabulary, preparation, unit or special tokens.
+    Checkpoints without a fingerprint are left out.
     """
     first_path: str | Path = ""
     first: ModelFingerprint | None = None
@@ -201,10 +197,9 @@ def check_same_fingerprint(
 
 
 def check_same_data(first: str, others: Sequence[str], languages: Sequence[str]) -> None:
-    """Compare the data folders of ``--data A:B`` with the first one, whose dictionaries are read.
+    """Raise GtransError if other folders of ``--data A:B`` differ from the first.
 
-    Raises:
-        GtransError: a dictionary or a preparation differs.
+    Compares dictionaries and preparations; fairseq reads the first folder's dictionaries.
     """
     prepared = Preparation.read(Path(first))
     for folder in others:

@@ -1,8 +1,7 @@
 """Reading checkpoints without running any code that is in them.
 
-Checkpoints are loaded with ``weights_only=True``: torch accepts tensors, plain containers and the
-harmless classes listed here, which older files, other tasks and fairseq's exchange between
-processes contain.
+They are loaded with ``weights_only=True``: torch accepts tensors, plain containers and the classes
+listed here, which fairseq saves, too.
 """
 
 from __future__ import annotations
@@ -96,7 +95,7 @@ def load_tensors(path: Path, in_memory: bool = True) -> Any:
 
     Raises:
         UnreadableCheckpoint: ``torch.save`` did not write it, or it is not whole.
-        GtransError: it contains more than data and the harmless classes.
+        GtransError: it contains other classes.
     """
     register_safe_globals()
     # Only torch's format since 1.6 can be mapped into memory.
@@ -134,10 +133,7 @@ def _is_utf8(path: Path) -> bool:
 
 
 def _check_archive(path: Path) -> None:
-    """Compare the parts of a checkpoint with their checksums, once for each version of a file.
-
-    Torch does not compare them.
-    """
+    """Compare the parts of a checkpoint with their checksums, which torch does not."""
     status = path.stat()
     version = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
     if version in _intact:

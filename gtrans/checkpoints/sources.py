@@ -104,12 +104,10 @@ class ForeignCheckpoint:
         original: names of all entries.
         ignored: names of entries that are not parameters of the model.
         langs: languages whose tokens follow the dictionary's own entries.
-        special_tokens: the kind of frame around sentences, see :class:`gtrans.data.frame.Frame`.
+        special_tokens: see :class:`gtrans.data.frame.Frame`.
         doc_mode: ``partial`` if the names of tensors point to group attention, else ``full``.
-        fingerprint: vocabularies and preparation, which a model of fairseq has after
-            ``gtrans trim-vocab``.
+        fingerprint: what ``gtrans trim-vocab`` stored in a model of fairseq.
         without_mask: the embeddings may lack the mask.
-        tokens: how the model reads text, if the files for it lie beside it.
         card: ``name`` and ``licence`` from its own card.
     """
 
@@ -130,10 +128,9 @@ class ForeignCheckpoint:
     card: dict[str, str] = field(default_factory=dict)
 
     def add_mask(self, source: int, target: int) -> bool:
-        """Give embeddings that lack the mask, the last entry of both sides, a row for it.
+        """Give embeddings without the mask, the last entry of both sides, a row; return whether.
 
         The row is the mean of all rows, so that the logit of the mask is the mean of all logits.
-        Returns whether the mask was missing.
         """
         if not self.without_mask:
             return False
@@ -178,8 +175,6 @@ def foreign_checkpoint(
 
     Args:
         renames: a name in :data:`RENAMES`.
-        path: its path, for messages.
-        options: its options.
         tensors: its parameters, under their names there.
         is_tied: whether a missing table is the same as the others.
         more: further attributes of :class:`ForeignCheckpoint`.

@@ -9,8 +9,7 @@ A subcommand is a module ``gtrans.cli.NAME`` with
 With ``PASSES_ON`` the words behind ``--`` become ``args.passed_on``. A command of several parts
 names their modules in ``PARTS`` and their package in ``PARTS_IN``.
 
-Only the module of the chosen subcommand is imported. Errors are one line; with ``--verbose`` an
-unexpected one has a stack trace.
+Only the module of the chosen subcommand is imported.
 """
 
 from __future__ import annotations

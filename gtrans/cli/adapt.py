@@ -166,13 +166,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Prepare, train, average, translate and score; finished steps are skipped.
-
-    Raises:
-        GtransError: the model is no sentence model with its preparation, or an option behind ``--``
-            is decided here; errors of the steps.
-        SystemExit: a signal ended a training.
-    """
+    """Prepare, train, average, translate and score; finished steps are skipped."""
     _check_passed_on(args.passed_on)
     sizes = _options_of(args.path, (args.source_lang, args.target_lang))
     stopping, choosing = _split(args)
@@ -277,11 +271,7 @@ def _write_documents(
 
 
 def _trained(name: str, data: Path, options: Sequence[str], args: argparse.Namespace) -> Path:
-    """Train a model, and return the average of its best checkpoints.
-
-    Raises:
-        SystemExit: a signal came while it was trained.
-    """
+    """Train a model, and return the average of its best checkpoints."""
     folder, average = args.out / name, args.out / f"{name}.pt"
     if "--restart" in args.passed_on:  # new checkpoints may have the names of the earlier ones
         average.unlink(missing_ok=True)
@@ -304,9 +294,7 @@ def conclusion(
     """Say which model was chosen, and how both trained models compare with the sentence model.
 
     Args:
-        chosen: the name of the model.
-        verdicts: the comparisons.
-        is_possible: whether there were documents to choose by; otherwise the comparisons are on the
+        is_possible: whether there were documents to choose by; otherwise the verdicts are on the
             documents that stopped the trainings.
         is_given: whether the user chose the model.
     """
@@ -336,11 +324,7 @@ def finding(verdict: Verdict) -> str:
 
 
 def _options_of(path: Path, languages: tuple[str, str]) -> list[str]:
-    """Return the options of ``gtrans train`` that describe the sentence model in a checkpoint.
-
-    Raises:
-        GtransError: it holds another model or languages, or stores no subwords.
-    """
+    """Return the options of ``gtrans train`` that describe the sentence model in a checkpoint."""
     # Imported on demand: torch and fairseq need seconds, which --help should not.
     from gtrans.conversion.checkpoint import Checkpoint
     from gtrans.environment import import_plugin
@@ -404,7 +388,6 @@ def _compared(
         name: beginning of the names of translations and scores.
         prefix: the text, without its language.
         models: the files of all models, the sentence model first.
-        args: the options of the command.
     """
     source = str(resolve(str(prefix), args.source_lang))
     reference = str(resolve(str(prefix), args.target_lang))

@@ -156,12 +156,7 @@ def _add_other_systems(group: argparse._ArgumentGroup) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Print the accuracies.
-
-    Raises:
-        GtransError: a set, a file of scores, a checkpoint or the data folder is missing or
-            damaged, they do not fit each other, or an option has an impossible value.
-    """
+    """Print the accuracies of all systems."""
     files = _checked_files(args)
     items = _items_of(args)
     variants = [items]
@@ -305,11 +300,7 @@ class _Direction(NamedTuple):
 
 
 def _direction_of_scores(args: argparse.Namespace, name: str) -> _Direction:
-    """Return which scores of a system are better; an option that names the system decides.
-
-    Raises:
-        GtransError: both options are given for it.
-    """
+    """Return which scores of a system are better; an option that names the system decides."""
     systems = {HIGHER: args.higher_is_better, LOWER: args.lower_is_better}
     naming = [flag for flag, names in systems.items() if names and name in names]
     without_names = [flag for flag, names in systems.items() if names == []]

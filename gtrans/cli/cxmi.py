@@ -104,12 +104,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Print the CXMI of the corpus, and write the CXMI of its sentences.
-
-    Raises:
-        GtransError: a file, a checkpoint or the data folder is missing or damaged, they do
-            not fit each other, or an option has an impossible value.
-    """
+    """Print the CXMI of the corpus, and write the CXMI of its sentences."""
     _check(args)
     documents = read_parallel(args.src, args.ref, selection_of(args))
 
@@ -223,7 +218,7 @@ def _sentences(
     scores: Sequence[Sequence[Tensor]],
     without: Sequence[Sequence[Tensor]],
 ) -> list[ScoredSentence]:
-    """Return the sentences of all documents from the scores of their tokens, with and without."""
+    """Return the sentences of all documents from the scores of their tokens."""
     sentences = []
     for document, pair in enumerate(zip(scores, without, strict=True), start=1):
         for number, (tokens, other_tokens) in enumerate(zip(*pair, strict=True), start=1):

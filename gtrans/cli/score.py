@@ -107,7 +107,7 @@ _MARGIN = re.compile(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 
 def _metric(name: str) -> str:
-    """Return the key of a metric; the user may write it as sacreBLEU or a paper: BLEU, chrF++."""
+    """Return the key of a metric, which may be written as in sacreBLEU or a paper: BLEU, chrF++."""
     key = re.sub(r"chrf2?(\+\+)?", r"chrf\1", name.lower().replace("-", "_"))
     if key == "bleu":
         return "s_bleu"
@@ -351,7 +351,6 @@ def _metric_keys(args: argparse.Namespace) -> list[str]:
 
 
 def _reads_texts(args: argparse.Namespace) -> bool:
-    """Return whether the texts of the reference or the source are needed."""
     if args.ref:
         return True
     return any(score.reads_texts for score in chosen_scores(args).values())
@@ -364,10 +363,7 @@ def _margins(
 ) -> dict[str, float]:
     """Return the margins of ``--non-inferior`` by metric.
 
-    Args:
-        args: the options.
-        metrics: the metrics of this command.
-        may_have_more: whether it may have other metrics, too.
+    ``may_have_more``: whether the command may have other metrics than ``metrics``.
     """
     margins: dict[str, float] = {}
     for word in args.non_inferior:
@@ -394,12 +390,7 @@ def _margins(
 
 
 def run(args: argparse.Namespace) -> None:
-    """Print the scores, and write the files of the options.
-
-    Raises:
-        GtransError: a file is missing, is not UTF-8 or does not match the reference, or
-            an option has an impossible value.
-    """
+    """Print the scores, and write the files of the options."""
     report, _ = report_of(args)
     for flag, path in _outputs(args).items():
         if flag == "--segments":
@@ -420,14 +411,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def report_of(args: argparse.Namespace) -> tuple[Report, Texts]:
-    """Return the scores, with intervals and tests, and the texts.
-
-    Args:
-        args: the options of ``gtrans score``.
-
-    Raises:
-        GtransError: as for :func:`run`.
-    """
+    """Return the scores, with intervals and tests, and the texts."""
     _check(args)
     files = system_names(args.hyp)
     texts = Texts([], None, {}, [])

@@ -154,13 +154,7 @@ def _overrides(text: str) -> dict[str, Any]:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Translate.
-
-    Raises:
-        GtransError: options that do not belong together; a file that is missing or does not fit
-            the others; an output that cannot be written, is one of the inputs or is being written
-            by another process. Finished parts are kept for the next run.
-    """
+    """Translate; after an error the finished parts are kept for the next run."""
     _check(args)
     options = _options(args)
     # Imported on demand: torch and fairseq need seconds, which --help should not.
@@ -227,7 +221,6 @@ def _is_json_lines(output: str | None) -> bool:
 
 
 def _check(args: argparse.Namespace) -> None:
-    """Raises GtransError for options that do not belong together."""
     has_text = args.input is not None
     ways = "FILE or FOLDER with `--output-dir`; `--input` with `--output`; `--stream`"
     given = [bool(args.sources), has_text, args.stream].count(True)

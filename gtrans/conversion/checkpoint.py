@@ -36,12 +36,7 @@ _OF_TRAINING = re.compile(r"checkpoint(\d+|_\d+_\d+|_best|_last)\.pt")
 
 @dataclass
 class Checkpoint:
-    """A checkpoint of this project or of fairseq.
-
-    Attributes:
-        path: the file.
-        state: the dictionary in it.
-    """
+    """A checkpoint of this project or of fairseq; ``state`` is the dictionary in the file."""
 
     path: Path
     state: dict[str, Any]
@@ -65,7 +60,7 @@ class Checkpoint:
 
     @cached_property
     def fingerprint(self) -> ModelFingerprint | None:
-        """The fingerprint that the checkpoint stores, or None; it must fit the embeddings."""
+        """The fingerprint in the checkpoint, or None; it must fit the embeddings."""
         return ModelFingerprint.of_checkpoint(self.state, self.path)
 
     @cached_property
@@ -74,7 +69,7 @@ class Checkpoint:
         return digest(self.path)
 
     def options(self, group: str) -> dict[str, Any]:
-        """Return a group of options, such as ``task`` or ``model``; empty if there is none."""
+        """Return :func:`~gtrans.checkpoints.reading.options_of` the checkpoint."""
         return options_of(self.state, group)
 
     def check_fit(self) -> None:
@@ -119,10 +114,7 @@ class Checkpoint:
         return int(history[-1].get("num_updates") or 0)
 
     def forget_training(self) -> None:
-        """Drop the state of the optimizer, other copies of the parameters, and the best score.
-
-        A line says that the moving average (EMA) goes, which would not fit new parameters.
-        """
+        """Drop the optimizer's state, other copies of the parameters, and the best score."""
         self.state["last_optimizer_state"] = None
         self.report_ema()
         extra = self.state.get("extra_state") or {}
@@ -174,8 +166,8 @@ def average_checkpoints(paths: Sequence[Path], target: Path, force: bool = False
     Everything else is copied from the last checkpoint, except the state of the optimizer.
 
     Raises:
-        GtransError: checkpoints that are unreadable, equal, or of different models or trainings; a
-            target that cannot be written, or is another file and there is no ``force``.
+        GtransError: checkpoints are unreadable, equal, or of different trainings; the target cannot
+            be written, or is another file and there is no ``force``.
     """
     check_output("--output", target, paths)
     trained = _OF_TRAINING.fullmatch(target.name)
@@ -220,7 +212,6 @@ class _Sum:
         self._first: Checkpoint | None = None  # without parameters
 
     def add(self, checkpoint: Checkpoint) -> None:
-        """Add a checkpoint; raise GtransError if it is of another model or run than the first."""
         if self._first is None:
             for name, tensor in checkpoint.tensors.items():
                 is_float = tensor.is_floating_point()

@@ -1,7 +1,6 @@
 """Convert a checkpoint of another program into one of this project.
 
-Layers and sizes are read from the tensors; heads, activation and dropout, which tensors cannot
-show, from the options in the checkpoint.
+Layers and sizes are read from the tensors; heads, activation and dropout from the options.
 """
 
 from __future__ import annotations
@@ -88,20 +87,16 @@ def convert(
     positions: int | None = None,
     force: bool = False,
 ) -> list[str]:
-    """Write the checkpoint ``path`` of another program as this project's checkpoint ``target``.
+    """Write the checkpoint ``path`` of another program as ``target``; return the lines of a report.
 
     Args:
         program: one of :data:`SOURCES`.
         path: file to read, or folder for programs that write one.
         target: file to write; after an error it does not exist.
-        data: folder of the dictionaries of the model; None: the checkpoint stores them, or they lie
-            beside it.
-        source_lang, target_lang: languages to translate from and to; None: as in the checkpoint.
+        data: folder of the model's dictionaries; None: they are in the checkpoint or beside it.
+        source_lang, target_lang: None: as in the checkpoint.
         positions: new number of learned positions.
         force: replace ``target`` even if it is no converted checkpoint.
-
-    Returns:
-        the lines of a report.
     """
     inputs = list(path.iterdir()) if path.is_dir() else [path]
     if data is not None:
@@ -206,7 +201,6 @@ def _temporary_data_folder(
 
 
 def _description(model: GTransformerConfig, source: int, target: int) -> list[str]:
-    """Describe the model; ``source`` and ``target``: sizes of the vocabularies."""
     norms = []
     for is_pre in (model.encoder_normalize_before, model.decoder_normalize_before):
         norm = "pre-norm" if is_pre else "post-norm"
@@ -365,7 +359,7 @@ def _extend_positions(state: dict[str, Tensor], positions: int, path: Path) -> N
     """Extend the position tables in ``state`` to ``positions`` positions, in place.
 
     New positions are copies of the table, as in Longformer (Beltagy et al. 2020): neighbouring
-    positions stay as learnt except at the seams, and texts of up to the old size do not change.
+    positions stay as learnt except at the seams, and short texts do not change.
     """
     tables = [name for name in _POSITIONS if name in state]
     if not tables:

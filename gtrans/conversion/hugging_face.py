@@ -1,7 +1,7 @@
 """Folders of Hugging Face: mBART, Marian (OPUS-MT), M2M100 and NLLB-200.
 
-No code in a folder is run. A folder with the files of its tokenizer gives a complete checkpoint:
-its subwords become the dictionary, in fairseq's order, and the rows of all tables follow them.
+The subwords of a tokenizer become the dictionary, in fairseq's order, and the rows of all tables
+follow them.
 
 =========  ================================================  ====================================
 model      files of the tokenizer                            tokens that are no subwords
@@ -94,7 +94,6 @@ class _Side(NamedTuple):
 
     @property
     def subwords(self) -> list[str]:
-        """The words without the special tokens."""
         return list(self.words)[len(_SPECIAL) :]
 
 
@@ -190,7 +189,6 @@ def _refuse_without_config(folder: Path) -> NoReturn:
 
 
 def _as_mbart(model: ForeignCheckpoint, folder: Path, config: Mapping[str, Any]) -> None:
-    """Set the special tokens and languages of mBART and mBART-50."""
     starts_with_end = config.get("decoder_start_token_id") == _END
     is_mbart50 = config.get("tokenizer_class") == "MBart50Tokenizer" or starts_with_end
     model.special_tokens = "mbart50" if is_mbart50 else "mbart"
@@ -202,8 +200,8 @@ def _as_mbart(model: ForeignCheckpoint, folder: Path, config: Mapping[str, Any])
 def _as_marian(model: ForeignCheckpoint, folder: Path, config: Mapping[str, Any]) -> None:
     """Set rows, subwords and languages of OPUS-MT.
 
-    Its first decoder input is the embedding of padding, which is zero in models that were converted
-    from Marian: it becomes the row of ``<s>``, which the decoder reads in place of ``</s>``.
+    Its first decoder input is the embedding of padding, which is zero after Marian's conversion: it
+    becomes the row of ``<s>``, which the decoder reads in place of ``</s>``.
     """
     activation = str(config["activation_function"])
     activation = "swish" if activation == "silu" else activation
@@ -323,10 +321,7 @@ def _check_tokenizer(folder: Path, path: Path, numbers: Mapping[str, int]) -> No
 
 
 def _check_subwords(paths: Sequence[Path], sides: Sequence[_Side]) -> None:
-    """Raise GtransError if models of subwords do not fit the vocabulary.
-
-    A model may have few subwords that the vocabulary lacks, and the other way round.
-    """
+    """Raise GtransError if models of subwords do not fit the vocabulary; a few may be missing."""
     models: list[set[str]] = []
     for path, side in zip(paths, sides, strict=True):
         subwords = set(model_subwords(load_sentencepiece(path)))
@@ -430,11 +425,7 @@ def _reorder_tables(model: ForeignCheckpoint, sides: Sequence[_Side]) -> None:
 
 
 def _languages(folder: Path, words: int) -> dict[str, int]:
-    """Return the languages of M2M100 or NLLB-200 with their rows, which follow ``words`` others.
-
-    Raises:
-        GtransError: NLLB's are in none of the files that name them.
-    """
+    """Return the languages of M2M100 or NLLB-200 with their rows, which follow ``words`` others."""
     added = _entries(folder, "tokenizer.json").get("added_tokens", ())
     languages: dict[str, int] = {}
     for token in added:
@@ -471,7 +462,6 @@ def _entries(folder: Path, name: str) -> dict[str, Any]:
 
 
 def _file(folder: Path, name: str) -> Path:
-    """Return the path of a file of the tokenizer; raise GtransError if it is missing."""
     path = folder / name
     if path.is_file():
         return path

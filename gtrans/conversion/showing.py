@@ -34,11 +34,7 @@ _SETTINGS = {
 
 
 def facts_of(path: Path) -> Facts:
-    """Describe a checkpoint, or the last checkpoint of a run folder.
-
-    Raises:
-        GtransError: there is no checkpoint, or it is damaged.
-    """
+    """Describe a checkpoint, or the last checkpoint of a run folder."""
     if not path.is_dir():
         return checkpoint_facts(path)
     checkpoints = sorted(path.glob(_CHECKPOINTS), key=lambda file: file.stat().st_mtime_ns)
@@ -55,7 +51,6 @@ def lines_of(facts: Facts) -> list[str]:
 
 
 def _known(facts: Facts) -> Facts:
-    """Leave out unknown and empty facts."""
     known: Facts = {}
     for name, value in facts.items():
         if isinstance(value, Mapping):
@@ -66,12 +61,7 @@ def _known(facts: Facts) -> Facts:
 
 
 def checkpoint_facts(path: Path) -> Facts:
-    """Describe a checkpoint.
-
-    Raises:
-        GtransError: it is unreadable, its fingerprint is damaged, or its options do not describe
-            its parameters.
-    """
+    """Describe a checkpoint; raise GtransError if it is unreadable or contradicts itself."""
     checkpoint = Checkpoint.read(path, in_memory=False)
     state = checkpoint.state
     check_values(checkpoint.tensors, path)
@@ -102,7 +92,6 @@ def checkpoint_facts(path: Path) -> Facts:
 
 
 def _fingerprint_facts(fingerprint: ModelFingerprint) -> Facts:
-    """Return languages, vocabulary, preparation and unit."""
     sizes = [len(fingerprint.source.entries), len(fingerprint.target.entries)]
     options = {}
     for name, value in fingerprint.unit.items():

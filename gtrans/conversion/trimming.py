@@ -1,11 +1,9 @@
 """Removal of the subwords that a corpus does not use from a pretrained model.
 
-A corpus of two languages uses about a tenth of mBART's 250,000 subwords; the others cost memory.
-Trimming keeps all special tokens, all subwords of the binarised corpus, and the single characters
-of these subwords, so that other text in the same alphabets can be segmented. The logits of kept
-subwords stay the same; only the softmax is over fewer of them.
-
-The models of the subwords stay as they are; text is segmented without the removed subwords.
+A corpus of two languages uses about a tenth of mBART's 250,000 subwords. Trimming keeps all special
+tokens, all subwords of the binarised corpus, and their single characters, so that other text in the
+same alphabets can be segmented. Logits of kept subwords stay the same. Models of subwords stay as
+they are; text is segmented without the removed subwords.
 """
 
 from __future__ import annotations
@@ -70,7 +68,6 @@ def trim(
     Args:
         checkpoint: mBART as fairseq saves it, or a checkpoint of this project.
         data: folder prepared with the model's own subwords.
-        out: folder to write.
         splits: the splits of ``data`` whose subwords are kept.
         force: replace files in ``out`` that this command did not write.
     """
@@ -168,7 +165,7 @@ def _trim_tables(
 def _fingerprint(
     loaded: Checkpoint, data: Path, languages: tuple[str, str], dictionaries: Sequence[Dictionary]
 ) -> ModelFingerprint:
-    """Return the fingerprint of a checkpoint, after a comparison with the data folder.
+    """Return the checkpoint's fingerprint, if it fits the data folder.
 
     fairseq's own mBART has none; then the folder gives it.
     """

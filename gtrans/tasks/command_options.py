@@ -81,7 +81,6 @@ def check_command(root: Any) -> None:
 
 
 def _check_no_start(task: dict[str, Any]) -> None:
-    """Reject options of a start from another model, without such a start."""
     for name in _OF_A_START:
         value = task.get(name)
         if value:
@@ -93,7 +92,6 @@ def _check_no_start(task: dict[str, Any]) -> None:
 
 
 def _check_one_rate(task: dict[str, Any], optimizer: str) -> None:
-    """Reject ``--lr-scale-pretrained`` with an optimizer that has one learning rate."""
     starts = bool(task.get("init_from"))
     scale = task.get("lr_scale_pretrained")
     if scale is None:
@@ -168,12 +166,7 @@ def started_in(root: Any) -> Path | None:
 
 
 def resolve_paths(task: Any, root: Any) -> None:
-    """Make relative paths absolute, seen from the folder in which hydra was started.
-
-    Args:
-        task: options of the task, a copy of those in ``root``.
-        root: all options of the command.
-    """
+    """Make relative paths of ``task`` absolute, seen from the folder in which hydra was started."""
     folder = started_in(root)
     if folder is None:
         return

@@ -74,7 +74,6 @@ def training_words(
     """Return the words of the training text, for ``--context-kind random``.
 
     Args:
-        cfg: options of the task.
         entries: the vocabulary.
         end: id of the end of a sentence.
         left_out: ids of entries that are not text.

@@ -113,7 +113,7 @@ class DocumentTranslationTask(FairseqTask):
 
     @classmethod
     def setup_task(cls, cfg: Any, **kwargs: Any) -> "DocumentTranslationTask":
-        """Read the dictionaries, after checks of all options."""
+        """Check all options and read the dictionaries."""
         root: Any = cfg._get_parent() if isinstance(cfg, DictConfig) else None
         check_options(cfg)
         # The options in a checkpoint are those of its training, which is over.
@@ -132,12 +132,7 @@ class DocumentTranslationTask(FairseqTask):
 
     @classmethod
     def of_checkpoint(cls, cfg: Any, fingerprint: ModelFingerprint) -> "DocumentTranslationTask":
-        """Return a task without data folder.
-
-        Args:
-            cfg: options of the task, which get the checkpoint's languages.
-            fingerprint: vocabularies and preparation in the checkpoint.
-        """
+        """Return a task without data folder; ``cfg`` gets the checkpoint's languages."""
         with open_dict(cfg):
             cfg.data = None
             cfg.source_lang, cfg.target_lang = fingerprint.languages
@@ -302,7 +297,7 @@ class DocumentTranslationTask(FairseqTask):
     # ----------------------------------------------------------------- model
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> Any:
-        """Build the model; one of a checkpoint keeps the unit of its training.
+        """Build the model; a checkpoint's keeps the unit of its training.
 
         Raises:
             GtransError: the model or the checkpoint does not fit the data folder.

@@ -26,10 +26,7 @@ class LineBuffer:
         self._open: list[tuple[int, str]] = []
 
     def add(self, lines: list[str]) -> list[list[tuple[int, str]]]:
-        """Add lines; return complete documents as (line number, line).
-
-        Numbers count from the first of ``lines``.
-        """
+        """Add lines; return complete documents as (line number, line), counted in ``lines``."""
         complete = []
         added = [*lines, ""] if self.flush else lines
         for number, line in enumerate(added):

@@ -23,8 +23,7 @@ from gtrans.train.run_plan import plan_under_fairseq
 class LinearTemperature(SamplingMethod):
     """Sampling by a temperature that grows by the same amount in every epoch.
 
-    Attributes:
-        epoch: the epoch, from 1, whose batches are drawn.
+    ``epoch``: the epoch, from 1, whose batches are drawn.
     """
 
     def __init__(self, args: Any, task: Any) -> None:
@@ -44,11 +43,7 @@ class LinearTemperature(SamplingMethod):
 
 @register_task("translation_multi_linear")
 class LinearTemperatureTask(TranslationMultiSimpleEpochTask):
-    """``translation_multi_simple_epoch`` with a temperature that rises.
-
-    Attributes:
-        plans_runs: see :class:`~gtrans.tasks.document_translation.DocumentTranslationTask`.
-    """
+    """``translation_multi_simple_epoch`` with a temperature that rises."""
 
     @staticmethod
     def add_args(parser: argparse.ArgumentParser) -> None:

@@ -237,10 +237,7 @@ def stream_options(cfg: Any) -> StreamOptions:
 def adopt_unit(cfg: Any, model: type[DocumentModel], options: Mapping[str, Any]) -> None:
     """Set open options of the unit to the values that ``model`` is made for.
 
-    Args:
-        cfg: options of the task.
-        model: the class of the model.
-        options: options of the model, with its architecture as ``_name``.
+    ``options``: options of the model, with its architecture as ``_name``.
     """
     inputs = model.inputs
     for name, possible in (("unit", inputs.units), ("context_sides", inputs.context_sides)):

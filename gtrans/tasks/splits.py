@@ -58,7 +58,6 @@ class Part:
     Attributes:
         name: for messages.
         source, target, bert_subwords: indexed datasets; the last two may be missing.
-        unit: how documents are cut.
         selection: the part that is read.
     """
 
@@ -125,10 +124,7 @@ def _draw(units: int, weight: float, generator: np.random.Generator) -> Any:
 class SplitReader:
     """Reads splits of data folders as the units of a task.
 
-    Attributes:
-        cfg: options of the task.
-        dictionaries: of both sides, each with the number of entries that a corpus may use.
-        bert: the part that reads a BERT, or None.
+    ``dictionaries``: of both sides, each with the number of entries that a corpus may use.
     """
 
     cfg: Any
@@ -141,7 +137,6 @@ class SplitReader:
         """Return a split in units; training reads all folders, mixed or in turns.
 
         Args:
-            split: name of the split.
             examples: how units become rows.
             longest: most tokens of a unit that the model can read, on both sides.
             epoch: number of the next epoch.

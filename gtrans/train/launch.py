@@ -32,7 +32,7 @@ class Launched(NamedTuple):
     """This process among all of its launcher.
 
     Attributes:
-        by: the launcher.
+        by: the launcher, ``torchrun`` or ``srun``.
         rank, size: number of this process, and of all processes.
         local: number of the process on its machine.
         address: the value of ``--distributed-init-method``.
@@ -46,7 +46,7 @@ class Launched(NamedTuple):
 
 
 def launched(environment: Mapping[str, str] = os.environ) -> Launched | None:
-    """Return what a launcher wrote into the environment; None if this is the only process.
+    """Return this process as its launcher describes it; None if it is the only one.
 
     torchrun inside a step of srun wins. The shell of a SLURM batch file is no step.
     """

@@ -242,7 +242,6 @@ class Training:
         return loss
 
     def _end(self, waited: int) -> str | None:
-        """Return why the training ends now, or None."""
         updates = self.trainer.get_num_updates()
         seconds = self.trainer.cumulative_training_time()
         return end_of_run(self.cfg, updates, epochs=0, seconds=seconds, waited=waited)

@@ -1,4 +1,4 @@
-"""What a training does in its folder: begin, resume, or nothing because it is finished."""
+"""The plan of a run: begin, resume, or nothing because it is finished."""
 
 from __future__ import annotations
 
@@ -69,10 +69,7 @@ class DescribesTraining(Protocol):
 def plan_run(root: Any, task: Any, model: Any) -> RunPlan:
     """Decide what a training does in its folder, and lock the folder.
 
-    Args:
-        root: all options of the training.
-        task: a task of fairseq or of this project; its state gets the provenance.
-        model: the model.
+    ``task``: a task of fairseq or of this project; its state gets the provenance.
 
     Raises:
         GtransError: the folder holds another or an incomplete run, or is in use.
@@ -130,9 +127,7 @@ def end_of_run(root: Any, updates: int, epochs: int, seconds: float, waited: int
     """Return why a run has ended, or None.
 
     Args:
-        root: all options of the training.
         updates, epochs: updates made, epochs completed.
-        seconds: time taken.
         waited: validations since the best one.
     """
     options, patience = root.optimization, root.checkpoint.patience
@@ -235,7 +230,6 @@ def _plan_to_resume(
 
 
 def _finished(root: Any, state: Any) -> str | None:
-    """Return why the run of a checkpoint is finished, or None."""
     cfg = root.checkpoint
     extra = state["extra_state"]
     updates = updates_of(state)

@@ -103,9 +103,7 @@ def _change(old: str, new: str) -> str:
 def settings_of(options: Mapping[str, Any], presets: Mapping[str, Any]) -> dict[str, str]:
     """Return the compared settings of a run, by flag.
 
-    Args:
-        options: all options of the training, by group.
-        presets: architecture -> the sizes that replace None.
+    ``presets``: architecture -> the sizes that replace None.
     """
     settings: dict[str, str] = {}
     for group, names in _COMPARED.items():
@@ -196,7 +194,6 @@ def provenance_of(
     """Return the provenance of a run.
 
     Args:
-        root: all options of the training.
         presets: as in :func:`settings_of`.
         entries: the entries of both dictionaries.
         data: the training files.

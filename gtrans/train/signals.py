@@ -28,8 +28,7 @@ _received: list[int] = []  # since the latest training of this process began
 class Signals:
     """Context that receives signals; with ``speaks`` it prints a message.
 
-    Attributes:
-        name: the first signal received; empty if none.
+    ``name``: the first signal received; empty if none.
     """
 
     def __init__(self, speaks: bool) -> None:
@@ -120,10 +119,7 @@ def pass_on_to_workers(work: Callable[[], None]) -> None:
 
 
 def end_if_signalled(what: str) -> None:
-    """End a command of several steps if a signal came in the last update of a training.
-
-    ``message`` says what the next command does.
-    """
+    """End a command of several steps if a signal came in the last update of a training."""
     if _received:
         number = _received[0]
         _received.clear()

@@ -43,10 +43,7 @@ class RunTrainer(Trainer):
     # ---- an update -----------------------------------------------------------------------------
 
     def train_step(self, samples: Sequence[Any], raise_oom: bool = False) -> Any:
-        """Update the parameters by the batches of this process.
-
-        fairseq would count the words of a dummy in place of a missing batch.
-        """
+        """Update the parameters by this process's batches, without dummies for missing ones."""
         present = [sample for sample in samples if sample]
         precision: AbstractContextManager[Any] = nullcontext()
         if isinstance(self.optimizer, AMPOptimizer):
@@ -155,9 +152,7 @@ class RunState:
 
     Random numbers need no state: every update seeds them by its own number.
 
-    Attributes:
-        best: the best score of a checkpoint, or None.
-        early_stop: the ``best`` validation, and ``num_runs``, the validations since then.
+    ``early_stop``: the ``best`` validation, and ``num_runs``, the validations since then.
     """
 
     def __init__(self, trainer: Any) -> None:

@@ -1,8 +1,4 @@
-"""Log-probabilities of given translations (force decoding).
-
-Translations of one source stand next to each other in a batch: the model encodes their source and a
-common prefix once, and projects only the states whose words are scored.
-"""
+"""Log-probabilities of given translations (force decoding)."""
 
 from __future__ import annotations
 
@@ -45,7 +41,7 @@ class ScoredRow:
     """One row of a batch.
 
     Attributes:
-        source: a key that is the same for rows with the same source.
+        source: equal for rows with the same source.
         first: the first sentence to score, counted in the target of the row.
         scores: token scores of each sentence from ``first`` on.
     """
@@ -89,12 +85,10 @@ def score_tokens(
     The probabilities of several models are averaged. Equal rows are scored once.
 
     Args:
-        models: one model or an ensemble; they are put into evaluation mode.
-        task: their :class:`~gtrans.tasks.document_translation.DocumentTranslationTask`.
         documents: source and target sentences of each document.
         first: the first sentence to score in each document (default: 0), after its context.
         plain: the source sentences as plain text, for models with BERT.
-        whole: read a document as a whole; False: cut it by ``max_doc_tokens``, as in training.
+        whole: whole documents; False: cut by ``max_doc_tokens``, as in training.
         max_tokens: most tokens of a batch on its longer side, with padding.
         progress: name of a progress bar, shown on a terminal only.
         rivals: also find the most probable other token at every place.
@@ -138,7 +132,7 @@ class PlacedRow(NamedTuple):
 
 
 class RowPool:
-    """The different rows of some documents, whole or cut as for :func:`score_tokens`."""
+    """The distinct rows of documents; they share encoded sentences."""
 
     def __init__(self, task: Any, whole: bool) -> None:
         examples: ExampleBuilder = task.examples
@@ -333,7 +327,7 @@ def _scores_of_words(
 ) -> Tensor:
     """Return ``(words, 1 or 3)`` scores, with the logits of a part of the states in memory.
 
-    ``state_of_word``: ``(words,)`` the number of the state that predicts each of ``words``.
+    ``state_of_word``: ``(words,)`` the number of the state that predicts each word.
     """
     tokens = states[0].features.size(1)
     rows = rows_of(states[0].projection.size(0), cuda=words.is_cuda)
@@ -357,7 +351,7 @@ def _scores_of_words(
 
 
 def _log_probs(models: Models, states: Sequence[DecoderStates], part: slice) -> Tensor:
-    """Return ``(states, entries)`` log-probabilities of an ensemble for a part of its states."""
+    """Return ``(states, entries)`` log-probabilities of an ensemble."""
     total: Tensor | None = None
     for model, state in zip(models, states, strict=True):
         log_probs = model.project(state.features[:, part]).float().log_softmax(1)
@@ -398,14 +392,14 @@ def _states(
 
 @dataclass(frozen=True, eq=False)
 class CorpusSide:
-    """One side of a corpus: plain sentences of each document, and the pipeline to encode them."""
+    """The plain sentences of one side of a corpus, and the pipeline to encode them."""
 
     pipeline: TextPipeline
     documents: Sequence[Sequence[str]]
 
     @cached_property
     def encoded(self) -> list[list[str]]:
-        """The sentences as subwords separated by spaces."""
+        """Sentences as subwords separated by spaces."""
         return [list(map(self.pipeline.encode, document)) for document in self.documents]
 
 
@@ -469,7 +463,7 @@ class ScoredCorpus:
 def token_scores(
     models: Models, task: Any, text: ScoredCorpus, max_tokens: int, rivals: bool = False
 ) -> TokenScores:
-    """Return the token scores of all sentences in their context, as :func:`score_tokens`."""
+    """Return :func:`score_tokens` of all sentences in their context."""
     documents = []
     first = []
     plain = []
@@ -497,7 +491,7 @@ def token_scores(
 def token_scores_without_context(
     models: Models, task: Any, text: ScoredCorpus, max_tokens: int, rivals: bool = False
 ) -> TokenScores:
-    """Return the scores of :func:`token_scores` with every sentence as a document of its own."""
+    """Return :func:`token_scores` with every sentence as a document of its own."""
     count = sum(map(len, text.source.documents))
     cut = _rearranged(text, range(count), [1] * count, None)
     scores = flat(token_scores(models, task, cut, max_tokens, rivals))
@@ -507,7 +501,7 @@ def token_scores_without_context(
 def token_scores_in_shuffled_context(
     models: Models, task: Any, text: ScoredCorpus, max_tokens: int
 ) -> TokenScores:
-    """Return the scores of :func:`token_scores` with the sentences of all documents shuffled."""
+    """Return :func:`token_scores` with the sentences of all documents shuffled."""
     lengths = [len(document) for document in text.source.documents]
     order = shuffled_order(sum(lengths))
     shuffled = _rearranged(text, order, lengths, text.context)
@@ -536,20 +530,20 @@ _SEED = 1
 
 
 def shuffled_order(count: int) -> list[int]:
-    """Return ``0 .. count - 1`` in a random order, always the same one."""
+    """Return ``0 .. count - 1`` in a random order, always the same."""
     order = list(range(count))
     random.Random(_SEED).shuffle(order)
     return order
 
 
 def put_back(items: Iterable[_Item], order: Sequence[int]) -> list[_Item]:
-    """Return items that stand in ``order``, such as scores, in the order of the text."""
+    """Return items that stand in ``order`` in the order of the text."""
     places = sorted(zip(order, items, strict=True), key=itemgetter(0))
     return [item for _, item in places]
 
 
 def in_documents(items: Iterable[_Item], lengths: Iterable[int]) -> list[list[_Item]]:
-    """Return documents of these lengths."""
+    """Cut items into documents of these lengths."""
     remaining = iter(items)
     return [list(islice(remaining, length)) for length in lengths]
 
@@ -567,7 +561,7 @@ def score_items(
     """Return for each item the log-probabilities of its candidates, the correct one first.
 
     The sum begins at the first sentence in which the candidates differ. ``items`` are plain text;
-    ``models``, ``task`` and ``options`` are arguments of :func:`score_tokens`.
+    ``options`` go to :func:`score_tokens`.
     """
     # The same context sentences occur in many candidates, and tokenising is slow.
     encode_source, encode_target = cache(pipelines[0].encode), cache(pipelines[1].encode)

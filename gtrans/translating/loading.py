@@ -1,4 +1,4 @@
-"""Trained models from checkpoints, for commands that are not fairseq's own."""
+"""Trained models from checkpoints."""
 
 from __future__ import annotations
 
@@ -37,11 +37,7 @@ _MODEL_CHOICES = {"_name", "arch", "task", "criterion", "optimizer", "lr_schedul
 
 
 def decoding_device(cpu: bool = False, fp16: bool = False) -> torch.device:
-    """Return CUDA if there is a device, unless ``cpu``.
-
-    Raises:
-        GtransError: half precision on the CPU, where it is slower and less exact.
-    """
+    """Return CUDA if there is a device, unless ``cpu``; raise GtransError for fp16 on a CPU."""
     device = torch.device("cuda" if torch.cuda.is_available() and not cpu else "cpu")
     if fp16 and device.type == "cpu":
         raise GtransError("`--fp16` needs a CUDA device; leave it out.")
@@ -61,11 +57,9 @@ def load_models(
 
     Args:
         paths: checkpoints; several are an ensemble.
-        data: the data folder that they were trained with; None: the vocabularies and the
-            preparation in the first checkpoint.
-        overrides: options that replace those of the checkpoints, by name.
-        cpu: use the CPU even if there is a CUDA device.
-        fp16, bf16: half precision, bfloat16.
+        data: the data folder of their training; None: the vocabularies and the preparation in the
+            first checkpoint.
+        overrides: options that replace those in the checkpoints, by name.
         int8: 8-bit weights, on a CPU.
 
     Raises:
@@ -144,10 +138,9 @@ def _task_of(
 
 
 def set_chunks(task: Any, max_doc_tokens: int | None, overlap: int) -> None:
-    """Let a task that is loaded with a checkpoint cut documents otherwise than in training.
+    """Let the task of a checkpoint cut documents otherwise than in training.
 
     Args:
-        task: a document translation task.
         max_doc_tokens: most tokens of a chunk; None: as in training.
         overlap: sentences of the chunk before that a chunk begins with.
     """
@@ -171,7 +164,7 @@ def _has_bf16_products() -> bool:
 
 
 def refuse_folders(paths: Iterable[str]) -> None:
-    """Raise GtransError for a folder in the place of a checkpoint, and say what to give."""
+    """Raise GtransError for a folder in the place of a checkpoint."""
     for path in map(Path, paths):
         if path.is_dir():
             best = path / "checkpoint_best.pt"
@@ -199,7 +192,7 @@ def stored_fingerprint(state: Mapping[str, Any], path: str) -> ModelFingerprint:
 def check_described(state: Mapping[str, Any], path: str | Path) -> None:
     """Reject a checkpoint without options, and one of this task with unknown model or options.
 
-    The plugin must be imported (:func:`import_plugin`).
+    Call :func:`import_plugin` before.
     """
     if state.get("args") is None and not state.get("cfg"):
         raise GtransError(f"{path}: it does not say which model it holds (no cfg, no args).")

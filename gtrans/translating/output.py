@@ -1,9 +1,8 @@
 """The output of a translation: it grows beside its file, and appears when it is complete.
 
-Every finished batch is kept in ``OUTPUT.*.partial``. After an interruption the same command goes
-on from there, with the same batches and so the same result. ``OUTPUT.made.json`` beside a finished
-translation holds its provenance; it alone says whether a translation is finished. The standard
-output, a device or a FIFO has neither file.
+Every finished batch is kept in ``OUTPUT.*.partial``, from which the same command goes on after an
+interruption. ``OUTPUT.made.json`` beside a finished translation holds its provenance; it alone says
+whether a translation is finished. The standard output, a device or a FIFO has neither file.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ def as_lines(lines: Iterable[str]) -> bytes:
 
 
 def counted_ids(document: Sequence[str]) -> list[str]:
-    """Return the ids of sentences that have none: their numbers from 1 on."""
+    """Return ids for sentences that have none: their numbers from 1 on."""
     return list(map(str, range(1, len(document) + 1)))
 
 
@@ -105,8 +104,6 @@ class TranslationRecord:
         provenance: digests of ``checkpoints``, ``input`` and ``preparation``, the options that
             matter, and the version.
         names: the paths of these files, as they were given.
-        sentences: number of translated sentences.
-        output_digest: digest of the written file.
         replaced_digest: digest of the file before, which stays if the writing is interrupted.
     """
 
@@ -150,7 +147,7 @@ def _checked_record(record: TranslationRecord) -> TranslationRecord:
 
 
 def write_record(output: StrPath, record: TranslationRecord) -> None:
-    """Write the record beside ``output``, or raise GtransError."""
+    """Write the record beside ``output``."""
     fields = {"format": _RECORD_FORMAT, **asdict(record)}
     written = json.dumps(fields, indent=2, ensure_ascii=False)
     with atomic_writer(beside(output, RECORD_SUFFIX)) as file:
@@ -188,8 +185,8 @@ class Output:
 
     Attributes:
         has_file: whether ``path`` is a file, beside which others can stand.
-        batches: the translations of finished batches, by their numbers.
-        parts: the hypotheses of finished parts of documents, of batches that are not finished.
+        batches: the translations of finished batches, by number.
+        parts: the hypotheses of finished parts in unfinished batches.
     """
 
     def __init__(self, path: str, provenance: Mapping[str, Any], force: bool) -> None:
@@ -205,11 +202,11 @@ class Output:
 
     @property
     def partial(self) -> Path:
-        """The file of finished batches; other options have another one."""
+        """The file of finished batches; it depends on the options."""
         return beside(self.path, f".{self.provenance_digest[:12]}.partial")
 
     def is_finished(self) -> bool:
-        """Return whether the file is this translation already, and is not forced anew."""
+        """Return whether the file is this translation already, and ``force`` was not given."""
         if not self.has_file:
             return False
         with locked(self.path):
@@ -270,7 +267,7 @@ class Output:
         self._keep({"batch": number, "translations": translations})
 
     def keep_part(self, key: PartKey, hypotheses: Any) -> None:
-        """Keep the hypotheses of a part of a document, as :meth:`keep_batch` does."""
+        """Keep the hypotheses of a part, in types that JSON has."""
         self._keep({**key._asdict(), "hypotheses": hypotheses})
 
     def _keep(self, finished: Mapping[str, Any]) -> None:
@@ -285,10 +282,7 @@ class Output:
     def write(self, contents: bytes, names: Mapping[str, Any], sentences: int) -> None:
         """Write the complete translation, compressed if its name ends in ``.gz``, and the record.
 
-        Args:
-            contents: the translation.
-            names: the paths for the record.
-            sentences: number of translated sentences.
+        ``names``: the paths for the record.
         """
         path = Path(self.path)
         if path.suffix.lower() == _GZIP_SUFFIX:
@@ -314,7 +308,7 @@ class Output:
 
 
 def write_out(contents: bytes) -> None:
-    """Write to the standard output at once, or raise GtransError."""
+    """Write to the standard output at once."""
     if sys.stdout is None:
         raise GtransError("the standard output is closed; name a file")
     try:

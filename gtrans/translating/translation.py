@@ -1,7 +1,6 @@
 """Texts on their way: read, cut into rows and batches, translated, and written as they were.
 
-The unit of the checkpoint cuts a text into rows. A document unit cuts by source tokens;
-``fairseq-generate`` cuts by both sides, as training does.
+A document unit cuts a text by source tokens; ``fairseq-generate`` and training cut by both sides.
 """
 
 from __future__ import annotations
@@ -163,10 +162,9 @@ class LinesOfText:
 
 
 class Translation:
-    """A text on its way: its sentences as tokens, its batches, and its translations so far.
+    """A text with its batches, and its translations so far.
 
     Attributes:
-        source: the text.
         documents: its sentences as tokens.
         output: its finished batches, and the file to write.
     """
@@ -240,7 +238,7 @@ class Translation:
             yield
 
     def missing(self) -> Iterator[tuple[int, list[Example]]]:
-        """Yield the batches that are not translated yet; one without rows if there is none."""
+        """Yield number and rows of each batch to translate; ``(-1, [])`` if there is none."""
         if not self._counted:
             yield -1, []
         for number in list(self._counted):
@@ -332,7 +330,7 @@ class BatchOfText(NamedTuple):
     rows: list[Example]
 
     def decode(self, translator: Translator) -> None:
-        """Decode texts, here or in ``options.workers`` processes; yield each when it is decoded."""
+        """Translate the batch in this process, and keep its translations."""
         add_part = partial(self.translation.add_part, self.number)
         finished = Parts(self.translation.parts_of(self.number), add_part)
         translations = translator.decode_within_memory(self.rows, finished)
@@ -342,7 +340,7 @@ class BatchOfText(NamedTuple):
 class OpenTexts(ExitStack):
     """Texts that are open, and locked against other processes, from first to last batch.
 
-    ``failed`` is called for a text that cannot be opened, with its path and the error.
+    ``failed`` is called with the path of a text that cannot be opened, and the error.
     """
 
     def __init__(self, progress: Any, failed: Callable[[str, Exception], None]) -> None:
@@ -351,7 +349,7 @@ class OpenTexts(ExitStack):
         self._open: dict[Translation, ExitStack] = {}
 
     def batches(self, translations: Sequence[Translation]) -> Iterator[BatchOfText]:
-        """Open text after text, and yield the batches that are not translated yet."""
+        """Open text after text, and yield the batches to translate."""
         for translation in translations:
             stack = self.enter_context(ExitStack())
             try:
@@ -444,7 +442,7 @@ def _decoded_by_workers(
 
 
 def with_direction(selection: TextSelection, translator: Translator) -> TextSelection:
-    """Return the selection with the direction of the model, if it has none."""
+    """Return the selection with the model's direction, if it has none."""
     cfg = translator.task.cfg
     return replace(
         selection, direction=selection.direction or f"{cfg.source_lang}-{cfg.target_lang}"
@@ -460,7 +458,6 @@ class TextToTranslate:
 
     Attributes:
         lines: the lines of plain text; None: the text has rows.
-        rows: reads rows.
     """
 
     path: str
@@ -619,8 +616,7 @@ def _check_targets(files: Sequence[FileToTranslate], options: DecodingOptions) -
 def translate_stream(translator: Translator, options: DecodingOptions) -> None:
     """Translate the standard input to the standard output.
 
-    A document is translated and written as soon as an empty line, ``<d>`` or the end of the input
-    closes it.
+    A document is written as soon as an empty line, ``<d>`` or the end of the input closes it.
     """
     has_boundaries = not options.nbest and not options.search.free
     for part in _parts_of_stream():
@@ -681,9 +677,9 @@ def _lines_of(
 
 
 class Outcome:
-    """The outcome of the texts of a command, and its messages.
+    """The outcome of a command's texts, and its messages.
 
-    A file that cannot be read, or whose output cannot be written, does not stop the others.
+    A file that cannot be read or written does not stop the others.
     """
 
     def __init__(self, texts: int, output_dir: str | None) -> None:
@@ -730,7 +726,7 @@ class Outcome:
             )
 
     def was_written(self, translation: Translation) -> None:
-        """Count a text that is translated, and print what could not be kept of its form."""
+        """Count a translated text, and print what could not be kept of its form."""
         self._written.append(translation)
         for note in translation.source.notes:
             print_message(str(note))

@@ -1,7 +1,4 @@
-"""Models that translate documents, batch after batch.
-
-With ``--workers`` other processes decode; this one reads and writes everything.
-"""
+"""Models that translate documents, in this process or in the processes of ``--workers``."""
 
 from __future__ import annotations
 
@@ -63,7 +60,7 @@ class Translator:
         preparation: digest of the preparation, if there is one.
         free: documents are decoded as one sequence.
         longest: most tokens of a sentence in training, and the option that limited them.
-        checkpoints: digests of the checkpoints.
+        checkpoints: their digests.
         warned: names of texts that models can hardly translate.
     """
 
@@ -152,7 +149,7 @@ class Translator:
     def alternatives(
         self, documents: Sequence[Sequence[str]], places: Sequence[str] | None = None
     ) -> list[Translations]:
-        """Return the ``nbest`` translations of each sentence, with their scores.
+        """Return the ``nbest`` translations of each sentence.
 
         ``places``: where each sentence stands, for messages.
         """
@@ -171,7 +168,7 @@ class Translator:
         return self.in_documents(translated, rows_of_documents, documents)
 
     def encoded(self, documents: Sequence[Sequence[str]]) -> list[list[EncodedSentence]]:
-        """Return the sentences of documents as tokens of the models."""
+        """Return sentences as tokens of the models."""
         return [list(map(self._encoded, document)) for document in documents]
 
     def _encoded(self, sentence: str) -> EncodedSentence:
@@ -249,7 +246,7 @@ class Translator:
         return any(dictionary.index(subword) == dictionary.unk() for subword in subwords)
 
     def cut(self, documents: Sequence[Sequence[EncodedSentence]]) -> list[list[Example]]:
-        """Return the rows of each document, in order, as examples."""
+        """Return the rows of each document."""
         unit = self.examples.unit
         rows_of_documents = []
         for document in documents:
@@ -266,7 +263,7 @@ class Translator:
         return rows_of_documents
 
     def batches(self, examples: Sequence[Example]) -> list[list[int]]:
-        """Return which examples are decoded together."""
+        """Return the numbers of the examples in each batch."""
         lengths = self.examples.lengths(examples)
         return make_batches(lengths, self.max_tokens, self.generator.rows_at_once)
 
@@ -280,7 +277,7 @@ class Translator:
         rows_of_documents: Sequence[Sequence[Example]],
         sources: Sequence[Sequence[str]],
     ) -> list[Translations]:
-        """Return the translations of documents from those of all their rows, in order."""
+        """Join the translations of all rows, in order, to documents."""
         rows = iter(translated)
         documents = []
         for document in rows_of_documents:
@@ -404,8 +401,8 @@ def worker_processes(
 ) -> Iterator[list[Connection]]:
     """Start processes that decode, and yield connections to them; none for ``--workers 1``.
 
-    On CPUs a process is a copy of this one with one thread, so that models are in memory once. On
-    GPUs each process loads the models on its own device. There are at most ``sentences`` processes.
+    On CPUs a process is a fork with one thread, so that models are in memory once. On GPUs each
+    process loads the models on its own device. There are at most ``sentences`` processes.
     """
     on_gpus = translator.device.type == "cuda"
     count = min(_number_of_workers(options.workers, on_gpus), sentences)

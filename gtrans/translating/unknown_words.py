@@ -26,8 +26,6 @@ def unknown_words(
 
     Args:
         name: name of the text, for the line.
-        sentences: its sentences.
-        lang: their language.
         lacking: returns the words of a sentence that have a subword outside of the vocabulary.
     """
     has_words = language_code(lang) not in WITHOUT_SPACES
@@ -108,7 +106,7 @@ def with_symbols(source: str, translation: str) -> str:
 
 @dataclass
 class _Symbol:
-    """A symbol of a text that is no punctuation, and where it starts."""
+    """A symbol that is no punctuation, and where it starts."""
 
     start: int
     text: str

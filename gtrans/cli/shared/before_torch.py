@@ -1,7 +1,6 @@
 """Help and typing errors of ``gtrans train`` and ``gtrans generate``, before torch is loaded.
 
-Torch and fairseq need seconds. An option stands in the source that declares it, so a word that
-stands in no source is misspelt. The parsers check everything else.
+A word that stands in no source is no option. The parsers check everything else.
 """
 
 from __future__ import annotations
@@ -29,16 +28,10 @@ _ELSEWHERE = ("--config", VERBOSE, *HELP, HELP_ALL)
 
 
 def check_words(command: str, words: Sequence[str]) -> None:
-    """Reject misspelt options and a wrong data folder.
+    """Reject misspelt options, with status 2, and a wrong data folder.
 
-    With ``--user-dir`` or ``--task`` other code may declare options.
-
-    Args:
-        command: ``train`` or ``generate``.
-        words: the words after it.
-
-    Raises:
-        SystemExit: with status 2, there is no such option.
+    With ``--user-dir`` or ``--task`` other code may declare options. ``command``: ``train`` or
+    ``generate``.
     """
     if "--" in words:
         words = words[: words.index("--")]

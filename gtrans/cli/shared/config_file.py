@@ -1,7 +1,7 @@
 """``gtrans train --config``: a YAML file of configs/ or of the user's own.
 
-The file has sections with keys, as for fairseq-hydra-train. They become words before the command
-line's, which therefore win.
+Its sections and keys, as for fairseq-hydra-train, become words before the command line's, which
+therefore win.
 """
 
 from __future__ import annotations
@@ -53,12 +53,7 @@ _BATCH = ("--max-tokens", "--batch-size", "--update-freq")
 
 @dataclass(frozen=True)
 class ConfigFile:
-    """A configuration file.
-
-    Attributes:
-        path: the file.
-        sections: section -> key -> value.
-    """
+    """A configuration file; ``sections``: section -> key -> value."""
 
     path: Path
     sections: dict[str, dict[str, Any]]
@@ -108,7 +103,6 @@ class ConfigFile:
 
         Args:
             unread: the words of these keys.
-            argv: the command line.
             options: the names of all options.
 
         Raises:

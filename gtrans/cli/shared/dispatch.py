@@ -51,11 +51,7 @@ def module_of(command: str) -> ModuleType:
 
 
 def dispatch(words: Sequence[str]) -> None:
-    """Run the subcommand in ``words`` with the other words.
-
-    Raises:
-        SystemExit: with status 2, there is no such command or option; with 0, help was asked for.
-    """
+    """Run the subcommand in ``words``; exit with status 2 if there is no such command or option."""
     command = next((word for word in words if not word.startswith("-")), None)
     parser, subparsers = _parsers(COMMANDS if command in COMMANDS else all_commands())
     if command is None:

@@ -55,7 +55,6 @@ def parse(
     Args:
         command: the module of the command, with its help.
         make_parser: fairseq's function that makes the parser.
-        argv: the words after the command.
         trains: whether the command makes a model, instead of reading a checkpoint.
         ignorable: words that may be no option of the chosen classes.
 
@@ -201,7 +200,6 @@ def _add_options(
 
 
 def _headings(title: str, schema: type) -> dict[str, str]:
-    """Return the heading of each field of a class of options."""
     headings: dict[str, str] = {}
     for cls in schema.__mro__[:-1]:
         for name in inspect.get_annotations(cls):
@@ -242,7 +240,6 @@ def _title(model: type) -> str:
 
 
 def _with_values(parser: argparse.ArgumentParser) -> str:
-    """Return the help with the defaults of all options."""
     for action in parser._get_optional_actions():
         value = parser.get_default(action.dest)
         if str(value).startswith("${"):

@@ -90,7 +90,7 @@ def check_chunks(args: argparse.Namespace) -> None:
 
 
 def add_scoring(parser: argparse.ArgumentParser) -> None:
-    """The options of commands that score given translations: batch size, device, JSON."""
+    """Add batch size, device and JSON for commands that score given translations."""
     size = parser.add_argument_group("size")
     size.add_argument(
         "--max-tokens",
@@ -127,10 +127,7 @@ def add_context(parser: argparse.ArgumentParser) -> None:
 
 
 def context_of(args: argparse.Namespace) -> dict[str, Any]:
-    """The options of the checkpoint that these flags replace.
-
-    They are the overrides of :func:`gtrans.translating.loading.load_models`.
-    """
+    """Return the overrides of :func:`~gtrans.translating.loading.load_models` by these flags."""
     given = {name: getattr(args, name) for name in ("context_kind", "context_sentence")}
     return {name: value for name, value in given.items() if value is not None}
 
@@ -147,7 +144,6 @@ def add_selection(
     """Add ``--direction``, ``--columns`` and ``--reference``.
 
     Args:
-        group: of the options.
         roles: what the command reads.
         direction: whether the direction has to be given.
         several: whether several references can be used.
@@ -184,12 +180,8 @@ def selection_of(
     """Return the text that these options select.
 
     Args:
-        args: the options.
         direction: the direction if they give none.
         target_lang: the target language, where no direction is known.
-
-    Raises:
-        GtransError: a value of ``--columns`` has another form.
     """
     columns = {}
     for word in args.columns:

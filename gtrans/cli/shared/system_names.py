@@ -12,12 +12,7 @@ from gtrans.errors import GtransError
 def system_names(arguments: Sequence[str], flag: str = "--hyp") -> dict[str, str]:
     """Return the file of each system by its name: NAME of NAME=FILE, or the file's name.
 
-    Args:
-        arguments: the values of the option.
-        flag: the option.
-
-    Raises:
-        GtransError: two systems have the same name, or one has an impossible name.
+    Raises GtransError for two systems of one name, and for impossible names.
     """
     names: dict[str, str] = {}
     for argument in arguments:

@@ -1,8 +1,4 @@
-"""Validation by translations (``--eval-bleu``).
-
-Documents are translated and scored as by ``gtrans translate`` and ``gtrans score``: the same
-parameters get the same scores.
-"""
+"""Validation by translations (``--eval-bleu``), scored as by ``gtrans score``."""
 
 from __future__ import annotations
 
@@ -195,7 +191,6 @@ class EvalBleu(TaskPart):
 
 
 def _sizes(dataset: Any) -> list[int]:
-    """Return the number of sentences of each document."""
     blank = np.asarray(dataset.source.sizes) == 1
     ends = np.flatnonzero(np.concatenate([[True], blank, [True]]))
     sizes = np.diff(ends) - 1

@@ -95,9 +95,9 @@ class MemoryInFlight:
     def keep(
         self, flow: MemoryFlow, dataset: StreamDataset, runs: list[StreamRun], update: int
     ) -> None:
-        """Store the memories at the end of a window; older ones stay until the next update.
+        """Store the memories at the end of a window.
 
-        fairseq may repeat the whole update.
+        Older ones stay until the next update: fairseq may repeat the whole update.
         """
         if update != self._update:
             self._update = update

@@ -61,7 +61,6 @@ def word_dropout(
     Args:
         tokens: ids of any shape.
         ratio: probability of replacing a word.
-        mask: id of the mask.
         keep: ids that are never replaced (special tokens, padding).
         key: seed; the same key replaces the same words on every device.
     """
