@@ -1,21 +1,20 @@
 """Measure how a model uses context: entropy of attention, openness of gates, gradients.
 
-The model is run on the split --split and its references, in the unit that it was trained with.
-The output has, for every layer,
+The model is run on the split --split and its references, in the unit that it was trained with. The
+output has, for every layer,
 
   attention  the entropy of the attention weights, of the mean of all heads, in bits, and the
              maximum, which uniform attention would reach
-  gates      how far the gates are open: the mean weight that they give to the wider
-             attention (global attention, or attention to a context)
+  gates      the mean weight that the gates give to the wider attention (global attention, or
+             attention to a context)
 
-With --gradients it also has the gradients of each sentence's loss: their mean norm at an
-embedded word of this and other sentences, by the distance in sentences; negative distances
-are later sentences. With --layer-gradients it has the norm of the training loss's gradient
-at every layer.
+--gradients adds the mean norm of each sentence's gradient at an embedded word, by the distance in
+sentences; negative distances are later sentences. --layer-gradients adds the norm of the training
+loss's gradient at every layer.
 
-Several models are compared; several checkpoints of a run, or a run folder, show how the values
-change during training (train with --save-interval-updates N --keep-interval-updates -1): then
-a value is the mean of all layers. --plot draws the printed numbers.
+Several models are compared; several checkpoints of a run, or a run folder, show changes during
+training (train with --save-interval-updates N --keep-interval-updates -1): then a value is the mean
+of all layers. --plot draws the printed numbers.
 
 Other analyses are chosen by a word; 'gtrans analyse WORD --help' describes them:
   curves     learning curves from the logs of training runs
@@ -23,7 +22,7 @@ Other analyses are chosen by a word; 'gtrans analyse WORD --help' describes them
   maps       attention maps of a document, as pictures
   memory     information gain of trained over random memory
   cost       time and memory of decoding by length
-  scores     scores by the length of sentences or their position, from their JSON
+  scores     scores by the length of sentences or their position
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ PARTS = ("curves", "fusion", "maps", "memory", "cost", "scores")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of ``gtrans analyse``."""
+    """Add the options."""
     files = parser.add_argument_group("files")
     add_checkpoints(files)
     add_read(files)

@@ -1,7 +1,6 @@
 """Entropy of attention and openness of gates, observed while a model reads a corpus.
 
-Bao et al. 2021 (§3.2, figures 4, 5 and 8) use the entropy of attention to show whether a
-Transformer has failed on long input.
+Bao et al. 2021 (§3.2, figures 4, 5 and 8) show by it where a Transformer fails on long input.
 """
 
 from __future__ import annotations
@@ -44,10 +43,10 @@ class Location:
 
     Attributes:
         side: ``encoder``, ``decoder`` or ``context_encoder``.
-        kind: ``self``, ``cross``, ``context``, ``memory`` (Output Attention: a sentence reads the
-            memory) or ``update`` (Update Attention: a sentence writes to it).
+        kind: ``self``, ``cross``, ``context``, ``memory`` (Output Attention, which reads a memory)
+            or ``update`` (Update Attention, which writes to it).
         layer: from 1, the lowest.
-        range: ``group`` or ``global`` if the model has both kinds of attention, otherwise empty.
+        range: ``group`` or ``global`` if the model has both, otherwise empty.
     """
 
     side: str
@@ -57,7 +56,7 @@ class Location:
 
     @classmethod
     def of_module(cls, name: str, range_: str = "") -> Location | None:
-        """Return the location of a module by its name in the model; None if it is in no layer."""
+        """Return the location of a module by its name; None if it is in no layer."""
         match = _NAME.search(name)
         if match is None:
             return None
@@ -70,7 +69,7 @@ class Location:
 
     @property
     def order(self) -> tuple[int, int, str, int]:
-        """Sort key, in the order in which data pass through the model."""
+        """The order in which data pass through the model."""
         return _SIDES.index(self.side), _ORDER.index(self.kind), self.range, self.layer
 
 
@@ -79,8 +78,8 @@ class AttentionEntropy:
     """Entropies of one attention in bits, summed over queries.
 
     Attributes:
-        entropy: of the mean weights of all heads, as in the authors' code.
-        max_entropy: of uniform attention over all keys that a query sees.
+        entropy: of the mean of all heads, as in the authors' code.
+        max_entropy: of uniform attention over all visible keys.
     """
 
     queries: int = 0
@@ -88,12 +87,7 @@ class AttentionEntropy:
     max_entropy: float = 0.0
 
     def add(self, weights: Tensor, visible: Tensor) -> None:
-        """Add one call.
-
-        Args:
-            weights: ``(heads, queries, keys)``; 0 for keys that a query does not see.
-            visible: which keys a query sees, ``(queries, keys)``.
-        """
+        """Add weights ``(heads, queries, keys)``; ``visible`` is ``(queries, keys)``."""
         self.queries += weights.size(1)
         mean = weights.mean(0)
         nats = -float(torch.xlogy(mean, mean).sum(dtype=torch.double))
@@ -110,13 +104,13 @@ class GateOpening:
     total: float = 0.0
 
     def add(self, share: Tensor) -> None:
-        """Add the weights of one call."""
+        """Add some weights."""
         self.values += share.numel()
         self.total += float(share.sum(dtype=torch.double))
 
     @property
     def mean(self) -> float:
-        """The mean weight: 0 is closed, 1 nothing but the wider attention."""
+        """The mean weight, from 0 (closed) to 1."""
         return self.total / max(self.values, 1)
 
 
@@ -139,7 +133,7 @@ Watcher = Callable[[Location, Tensor, AttentionPlan | Pairs], None]
 
 @contextmanager
 def watch_attention(model: nn.Module, watcher: Watcher) -> Iterator[None]:
-    """Call ``watcher`` after every attention of ``model`` inside the ``with`` block."""
+    """Call ``watcher`` after every attention of a model."""
     observed = []
     for name, module in model.named_modules():
         if isinstance(module, MultiheadAttention):
@@ -156,7 +150,7 @@ def watch_attention(model: nn.Module, watcher: Watcher) -> Iterator[None]:
 
 @contextmanager
 def measure_attention(model: nn.Module) -> Iterator[Measurements]:
-    """Measure every attention and every gate of ``model`` inside the ``with`` block."""
+    """Measure every attention and every gate of a model."""
     measured = Measurements()
     hooks = []
 

@@ -1,8 +1,6 @@
 """Readers of published corpora: sentence pairs, and the boundaries between documents.
 
-A reader yields a :class:`Pair` for each sentence and its translation, and None between two
-documents. It raises GtransError if a file cannot be read or the two sides do not belong together;
-the message names the line.
+They raise GtransError with the line if the two sides do not belong together.
 """
 
 from __future__ import annotations
@@ -35,11 +33,7 @@ Place = tuple[Path, int]
 
 
 class Pair(NamedTuple):
-    """A sentence and its translation; one of them may be empty.
-
-    Attributes:
-        places: files and lines of the two; a single one, if a file has both.
-    """
+    """A sentence and its translation, one of them possibly empty, and their places in the files."""
 
     source: str
     target: str
@@ -65,7 +59,7 @@ BOUNDARIES = get_args(Boundary)
 def read_lines(source: Path, target: Path, boundary: Boundary) -> Pairs:
     """Yield the pairs of two files with the same number of lines and the same boundaries.
 
-    If the boundary is no empty line, two empty lines are a pair without text.
+    If the boundary is no empty line, two empty lines are a pair.
     """
     ends_document: Callable[[str], bool] = {
         "empty": "".__eq__,
@@ -144,12 +138,7 @@ _HEADINGS = ("title", "description")
 
 
 class Talk(NamedTuple):
-    """A talk on one side.
-
-    Attributes:
-        line: where it begins.
-        sentences: each with its line.
-    """
+    """A talk on one side, and the lines where it and its sentences begin."""
 
     name: str
     line: int
@@ -159,9 +148,8 @@ class Talk(NamedTuple):
 def read_talks(source: Path, target: Path, headings: bool) -> Pairs:
     """Yield the pairs of the training text.
 
-    Args:
-        headings: whether title and description of a talk are its first two sentences, as in
-            fairseq's script for IWSLT14; Maruf et al. (2019) leave them out.
+    With ``headings``, title and description of a talk are its first two sentences, as in fairseq's
+    script for IWSLT14; Maruf et al. (2019) leave them out.
     """
     talks = zip_longest(_talks(source, headings), _talks(target, headings))
     for number, (left, right) in enumerate(talks, start=1):
@@ -249,7 +237,7 @@ def _open_set(path: Path, role: Role, selection: TextSelection = ALL_TEXT) -> Te
 
 
 def read_articles(source: Path, target: Path) -> Pairs:
-    """Yield the pairs of two folders with a file for each article, in the order of their names."""
+    """Yield the pairs of two folders with a file for each article."""
     names = [sorted(path.name for path in side.iterdir()) for side in (source, target)]
     for name in sorted({*names[0]} ^ {*names[1]}):
         here, there = (source, target) if name in names[0] else (target, source)
@@ -268,11 +256,9 @@ class SplitPart:
 
     Attributes:
         reader: one of ``lines``, ``talks``, ``sets``, ``articles``, ``groups``.
-        source, target: alternative names for the file of each language; if ``target`` is empty, one
-            file has both.
+        source, target: alternative names of files; without ``target``, one file has both languages.
         part: replaces ``{part}`` in the names.
-        boundary: the boundary between two documents, for ``lines``.
-        headings: whether titles and descriptions are sentences, for ``talks``.
+        headings: see :func:`read_talks`.
     """
 
     reader: str
@@ -283,10 +269,7 @@ class SplitPart:
     headings: bool = False
 
     def patterns(self, split: str, source: str, target: str, year: str) -> list[tuple[str, ...]]:
-        """Return the alternative names of each file of a split and language pair.
-
-        Most publishers call the validation text ``dev``; this project, ``valid``.
-        """
+        """Return the alternative names of each file; publishers call our ``valid`` also ``dev``."""
         low, high = sorted((source, target))
         published = ("dev", split) if split == "valid" else (split,)
         names = {
@@ -315,7 +298,7 @@ class SplitPart:
 
 
 def read_part(part: SplitPart, source: Path, target: Path) -> Pairs:
-    """Yield the pairs of a part of a split, from its files."""
+    """Yield the pairs of a part of a split."""
     readers: dict[str, Callable[..., Pairs]] = {
         "lines": partial(read_lines, boundary=part.boundary),
         "talks": partial(read_talks, headings=part.headings),

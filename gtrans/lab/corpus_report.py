@@ -2,8 +2,8 @@
 
 PATH is a folder with text, such as train.en and train.de (one sentence per line, an empty line
 between documents), or a folder of `gtrans prepare`. Tokens are words between white space, or the
-subwords of a prepared folder. A token is unknown if the training text, or the dictionary of a
-prepared folder, does not have it.
+subwords of a prepared folder. The training text, or the prepared dictionary, says which tokens are
+known.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _SPLITS = ("train", "dev", "valid", "test")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of ``gtrans corpus-report``."""
+    """Add the options."""
     add = parser.add_argument
     add("path", type=Path, metavar="PATH", help="folder of the corpus")
     add("--source-lang", metavar="LANG", help="source language of text")
@@ -81,7 +81,6 @@ def _lines(data: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _flat(record: Mapping[str, Any]) -> dict[str, float | None]:
-    """Return the numbers of a split by name; a language's are ``LANG: NAME``."""
     numbers = {}
     for name, value in record.items():
         if isinstance(value, dict):
@@ -99,13 +98,8 @@ def _shown(number: float | None) -> str:
 def report(path: Path, languages: Sequence[str], max_doc_tokens: int) -> dict[str, Any]:
     """Return the counts of a corpus, for a JSON file.
 
-    Args:
-        path: a folder with ``SPLIT.LANG``, or one of ``gtrans prepare``.
-        languages: source and target; empty: the folder's.
-        max_doc_tokens: longest chunk.
-
-    Raises:
-        GtransError: there is no corpus in the folder, or its sides do not belong together.
+    ``path`` has ``SPLIT.LANG``, or is a folder of ``gtrans prepare``; its own languages count if
+    ``languages`` is empty.
     """
     if not path.is_dir():
         raise GtransError(f"{path}: there is no such folder.")
@@ -142,8 +136,6 @@ def report(path: Path, languages: Sequence[str], max_doc_tokens: int) -> dict[st
 
 @dataclass(frozen=True)
 class _CorpusFiles:
-    """Source and target language, and the files of each split in this order."""
-
     languages: list[str]
     files: dict[str, list[Path]]
 
@@ -193,7 +185,7 @@ def _texts(path: Path) -> Mapping[str, set[str]]:
 
 
 def _languages(path: Path, texts: Mapping[str, set[str]]) -> list[str]:
-    """Return the recorded source and target language, or the files' languages, English first."""
+    """Return the recorded languages, or the files' with English first."""
     with suppress(FileNotFoundError, GtransError):  # a file of this name may be another program's
         record = read_object(path / "corpus.json")
         pairs = record.get("pairs", [record.get("pair")])
@@ -213,13 +205,13 @@ def _languages(path: Path, texts: Mapping[str, set[str]]) -> list[str]:
 
 @dataclass
 class SplitCounts:
-    """The counts of a split; sentences are pairs, and lengths of documents are of the source.
+    """The counts of a split; its sentences are pairs.
 
     Attributes:
         words: how often each token occurs, by language.
         pairs, sources: hashes of all sentence pairs, and of the longer source sentences.
         chunk_tokens: source tokens, with two special tokens for each sentence.
-        longest, longest_in_tokens: largest number of sentences, and of tokens, of a document.
+        longest, longest_in_tokens: most sentences, and most source tokens, of a document.
     """
 
     words: dict[str, Counter[str]]
@@ -261,9 +253,8 @@ class SplitCounts:
     ) -> dict[str, Any]:
         """Return the counts for a JSON file, with the means of the papers' tables.
 
-        Args:
-            train: counts of the training text; None: there is none, or this is it.
-            vocabulary: known tokens by language; None: all are known.
+        ``train`` is given for other splits. Without ``vocabulary`` (by language) all tokens are
+        known.
         """
         in_train = None
         if train is not None:

@@ -1,9 +1,8 @@
 """ctxpro: is the word that the context asks for in the translation?
 
 Wicks and Post, "Identifying Context-Dependent Translations for Evaluation Set Production", WMT
-2023. A translation is right if its last sentence has the form of the reference as a word, or as
-several words in a row. Case and ASCII punctuation do not matter. The last sentence is the last line
-of the example; the authors' code finds it with a sentence splitter.
+2023. A translation is right if its last sentence (here: its last line) has the expected form as a
+word or several, whatever case and ASCII punctuation.
 """
 
 from __future__ import annotations
@@ -34,13 +33,7 @@ _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 @dataclass(frozen=True)
 class Example:
-    """An example of a set.
-
-    Attributes:
-        rule: the rule by which it was found, such as ``DO.ELL``.
-        expected: the form that must be in the translation.
-        document: its film; empty: the set does not say.
-    """
+    """An example of a set, found by ``rule``; ``document`` is its film, if the set says it."""
 
     rule: str
     expected: str
@@ -48,11 +41,7 @@ class Example:
 
 
 def read_examples(path: str | os.PathLike[str]) -> list[Example]:
-    """Return the examples of a set, in order; the file may be gzipped.
-
-    Raises:
-        GtransError: the file cannot be read, or is no set of ctxpro.
-    """
+    """Return the examples of a set, in order; the file may be gzipped."""
     examples = []
     for entry in read_entries(path):
         document = str(entry.value.get("document id") or "")
@@ -65,8 +54,8 @@ def read_examples(path: str | os.PathLike[str]) -> list[Example]:
 def is_right(sentence: str, expected: str) -> bool:
     """Return whether the translated sentence has the expected form.
 
-    The authors' code deletes apostrophes in the translation alone, so that it never finds forms
-    such as French "l'" or "qu'il". So apostrophes are also tried as ends of words, on both sides.
+    The authors' code deletes apostrophes in the translation alone, and so never finds forms such as
+    French "l'" or "qu'il". Here they are also tried as ends of words.
     """
     sentence, expected = sentence.lower(), expected.lower()
     words = sentence.translate(_NO_PUNCTUATION)
@@ -87,15 +76,8 @@ def read_translations(
 ) -> list[str]:
     """Return the last translated sentence of every example.
 
-    Args:
-        path: the examples as documents, an empty line between them; or as lines, with ``<eos>``
-            between sentences; or as documents with ids (:mod:`gtrans.text.reader`), in the order of
-            the set.
-        examples: number of examples.
-        evalset: their file, for messages.
-
-    Raises:
-        GtransError: the file cannot be read or has another number of examples.
+    The file has documents, with or without ids (:mod:`gtrans.text.reader`), or a line for each
+    example with ``<eos>`` between sentences, in the order of the set.
     """
     identified = read_documents_with_ids(os.fspath(path), "translation")
     lines = [] if identified else list(plain_lines(path))

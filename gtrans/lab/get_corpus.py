@@ -1,12 +1,11 @@
 """Make a corpus of the papers ready: OUT/NAME/{train,valid,test}.LANG, from its published files.
 
-The files are found anywhere below a folder. --list NAME prints the needed files and their addresses
-for `wget -c` or a browser; unpack archives, and archives inside them, with tar or unzip.
+The files are found anywhere below a folder. --list NAME prints the needed files and their
+addresses; unpack archives, and archives inside them, with tar or unzip.
 
 Text is as published: one sentence per line, an empty line between documents. OUT/NAME/corpus.json
-has the counts of kept and dropped pairs, and the digests of the files that were read. The names are
-the run scripts' (`--data OUT --corpus NAME`) and of `gtrans reproduce --list`; `own` is a
-corpus of your own, DIR/{train,valid,test}.LANG.
+counts kept and dropped pairs. The run scripts (`--data OUT --corpus NAME`) and `gtrans reproduce`
+use the same names; `own` is a corpus of your own, DIR/{train,valid,test}.LANG.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ TRAIN, VALID = "train", "valid"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of ``gtrans get-corpus``."""
+    """Add the options."""
     add = parser.add_argument
     add("name", nargs="?", metavar="NAME", help="the corpus; --list has all names")
     add(
@@ -91,7 +90,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Write the corpus, or say what there is."""
+    """Write the corpus, or list what there is."""
     if args.list:
         named = yaml_lines({args.name: asdict(corpus_named(args.name))}) if args.name else []
         print_lines(*(named or _overview(read_corpora())))
@@ -111,7 +110,6 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _as_asked(args: argparse.Namespace, corpus: PaperCorpus) -> PaperCorpus:
-    """Apply the options of the command line to a corpus."""
     if args.boundary is not None and corpus.name != "own":
         raise GtransError(f"`--boundary` is for own; the files of {corpus.name} say it themselves")
     chosen = None
@@ -185,15 +183,8 @@ def write_corpus(
 ) -> dict[str, Counts]:
     """Read a corpus from the files below ``source``, write it to ``folder``, and return its counts.
 
-    Args:
-        pairs: language pairs.
-        force: also replace texts that this command did not write.
-
-    Returns:
-        counts by the name of the text: ``train``, or ``train.en-de`` in a corpus of several pairs.
-
-    Raises:
-        GtransError: a file is missing or does not have its format, or nothing can be written.
+    Counts of several language pairs are named ``train.en-de``. ``force`` also replaces texts that
+    this command did not write.
     """
     folder.mkdir(parents=True, exist_ok=True)
     try:
@@ -251,7 +242,6 @@ def write_corpus(
 def _groups(
     corpus: PaperCorpus, form: Form, pairs: Sequence[tuple[str, str]]
 ) -> list[tuple[str, ...]]:
-    """Return the alternative names of each file that is needed."""
     groups: list[tuple[str, ...]] = []
     for languages in pairs:
         for split, parts in form.splits.items():
@@ -283,12 +273,11 @@ def _chosen(
 
 
 def _cleaning(corpus: PaperCorpus, split: str) -> Cleaning:
-    """Return the cleaning of a split; limits apply to training text alone."""
+    """Return the cleaning of a split; only training text has limits."""
     return corpus.cleaning if split == TRAIN else Cleaning(empty=corpus.cleaning.empty)
 
 
 def _earlier(folder: Path) -> dict[str, Any]:
-    """Return the record of an earlier call in a folder; empty: there is none."""
     try:
         record = read_object(folder / RECORD, "; remove it")
     except FileNotFoundError:
@@ -304,7 +293,6 @@ def _names(corpus: PaperCorpus, form: Form) -> list[str]:
 
 
 def _of_pair(corpus: PaperCorpus, languages: tuple[str, str]) -> str:
-    """Return the part of a file's name that names the language pair, if the corpus has several."""
     return f".{'-'.join(languages)}" if corpus.others else ""
 
 
@@ -320,7 +308,6 @@ def _paths(corpus: PaperCorpus, form: Form, languages: tuple[str, str], folder: 
 def _write_pair(
     corpus: PaperCorpus, form: Form, inputs: Files, languages: tuple[str, str], folder: Path
 ) -> dict[str, Counts]:
-    """Write all splits of a language pair, or none."""
     several, names = _of_pair(corpus, languages), _names(corpus, form)
     paths = _paths(corpus, form, languages, folder)
     with replacing(*paths, inputs=inputs.values()) as temporary, ExitStack() as stack:
@@ -359,7 +346,7 @@ def _read(
 
 
 class SplitWritten:
-    """Writes the two files of a split, with an empty line between documents, and counts."""
+    """Writes the two files of a split, an empty line between documents, and counts."""
 
     def __init__(self, files: Sequence[TextIO]) -> None:
         self.counts = Counts()
@@ -382,11 +369,7 @@ class SplitWritten:
 def clean(
     pairs: Pairs, cleaning: Cleaning, languages: tuple[str, str], label: str, counts: Counts
 ) -> Pairs:
-    """Yield the kept pairs with all boundaries between documents, and count the dropped ones.
-
-    Args:
-        label: name of the split, for error messages.
-        counts: dropped pairs and documents are added to it.
+    """Yield the kept pairs with all boundaries, and count the dropped ones in ``counts``.
 
     Raises:
         GtransError: a pair is empty on a side, and such pairs are errors; or no pair is left.

@@ -1,8 +1,7 @@
 """Gradients by distance: how much a translation depends on each sentence around it.
 
-The loss of each target sentence is differentiated with respect to the embedded words of all
-sentences. The result is the mean norm of the gradient at a word, by distance in sentences (Feng et
-al. 2022, §5.3, figure 4).
+Feng et al. 2022 (§5.3, figure 4) take the gradient of each target sentence's loss, at the embedded
+words of all sentences.
 """
 
 from __future__ import annotations
@@ -28,33 +27,28 @@ SIDES = ("source", "target")
 
 @dataclass
 class GradientsByDistance:
-    """Sums of gradient norms and numbers of words, by side and distance.
+    """Sums of gradient norms, and numbers of words, by side and distance.
 
-    A distance is the number of sentences from the word to the loss: 0 is the same sentence, a
-    negative distance is a later one. A bin is named by its smallest distance.
+    A distance is the number of sentences from the word to the loss; negative for later sentences. A
+    bin is named by its smallest distance.
     """
 
     norms: dict[tuple[str, int], float] = field(default_factory=lambda: defaultdict(float))
     words: dict[tuple[str, int], int] = field(default_factory=lambda: defaultdict(int))
 
     def mean(self, side: str, distance: int) -> float:
-        """Return the mean norm at a word; 0 without words."""
+        """The mean norm at a word; 0 without words."""
         key = side, distance
         if not self.words.get(key):
             return 0.0
         return self.norms[key] / self.words[key]
 
     def distances(self) -> list[int]:
-        """Return the distances that occurred, in order."""
+        """All distances that occurred, in order."""
         return sorted({distance for _, distance in self.words})
 
     def add(self, side: str, gradient: Tensor, distance: Tensor) -> None:
-        """Add the gradient of a loss at some words.
-
-        Args:
-            gradient: ``(words, dim)``.
-            distance: ``(words,)``.
-        """
+        """Add a gradient ``(words, dim)``; ``distance`` is ``(words,)``."""
         norms = gradient.norm(dim=1).double()
         for value in torch.unique(distance).tolist():
             chosen = norms[distance == value]
@@ -67,7 +61,6 @@ class Distances:
     """The words whose gradients are measured.
 
     Attributes:
-        farthest: the largest distance.
         bin: distances in a bin; with 10: 0 to 9, 10 to 19, -10 to -1.
         unique: whether a word that occurs several times in a bin counts once, where it is nearest.
     """
@@ -79,9 +72,7 @@ class Distances:
     def chosen(self, distance: Tensor, words: Tensor, nearest: int) -> tuple[Tensor, Tensor]:
         """Return the numbers of the chosen words and the starts of their bins, both ``(n,)``.
 
-        Args:
-            distance, words: distance and id of each word, ``(words,)``.
-            nearest: the smallest distance.
+        ``distance`` and ``words`` (ids) are ``(words,)``; ``nearest`` is the smallest distance.
         """
         is_near = (distance >= nearest) & (distance <= self.farthest)
         inside = is_near.nonzero().squeeze(1)
@@ -112,9 +103,6 @@ def add_gradients(
         model: in evaluation mode.
         net_input: a batch of one row.
         target: ids, ``(1, length)``.
-
-    Raises:
-        GtransError: the model does not embed all words of a row at once.
     """
     tokens = {
         "source": net_input["src_tokens"],
@@ -157,7 +145,7 @@ def add_gradients(
 
 @contextmanager
 def embedded_words(model: Any) -> Iterator[dict[str, list[Tensor]]]:
-    """Collect the embedded words of both sides as leaves of autograd, inside the ``with`` block."""
+    """Collect the embedded words of both sides as leaves of autograd."""
     embedded: dict[str, list[Tensor]] = {side: [] for side in SIDES}
     handles = []
     for side, part in zip(SIDES, (model.encoder, model.decoder), strict=True):
@@ -172,7 +160,6 @@ def embedded_words(model: Any) -> Iterator[dict[str, list[Tensor]]]:
 
 
 def _replace_by_leaf(leaves: list[Tensor], _: nn.Module, __: object, output: Tensor) -> Tensor:
-    """Replace a module's output by a leaf of autograd (a forward hook)."""
     leaf = output.detach().requires_grad_()
     leaves.append(leaf)
     return leaf
@@ -187,13 +174,7 @@ _LAYER_SIDES = ("encoder", "decoder")
 
 @dataclass(frozen=True)
 class LayerGradient:
-    """The gradient of the training loss at one layer.
-
-    Attributes:
-        side: ``encoder`` or ``decoder``.
-        layer: from 1, the lowest.
-        norm: norm over all parameters of the layer; the loss is in nats per token.
-    """
+    """The gradient of the training loss (nats per token) at one layer, counted from 1."""
 
     side: str
     layer: int
@@ -201,11 +182,7 @@ class LayerGradient:
 
 
 def criterion_of(path: str | Path, task: Any) -> Any:
-    """Return the criterion of a checkpoint's training, in evaluation mode.
-
-    Raises:
-        GtransError: the checkpoint does not store it.
-    """
+    """Return the criterion that a checkpoint was trained with, in evaluation mode."""
     config = read_checkpoint(path, in_memory=False).get("cfg") or {}
     options = config.get("criterion")
     if not isinstance(options, dict) or "_name" not in options:
@@ -223,9 +200,7 @@ def layer_gradients(
 ) -> list[LayerGradient]:
     """Return every layer's gradient, for one update with all samples as its batch and no dropout.
 
-    Args:
-        model: in evaluation mode.
-        samples: batches whose ``net_input`` is complete and on the model's device.
+    The model is in evaluation mode; samples have a complete ``net_input`` on its device.
     """
     model.zero_grad(set_to_none=True)
     size = 0.0

@@ -22,8 +22,7 @@ class Record:
 
     Attributes:
         updates: updates of the run so far.
-        values: by fairseq's names: ``loss``, ``nll_loss`` (bits), scores, ``gnorm``, ``lr``,
-            ``weight_group_1`` .., ``wall`` (seconds since the run began).
+        values: by fairseq's names; losses in bits; ``wall`` in seconds since the run began.
     """
 
     updates: int
@@ -52,7 +51,7 @@ class TrainingHistory:
         return self.valid.get(split, [])
 
     def names(self, split: str) -> list[str]:
-        """Return the names of a split's values, in the order of the log."""
+        """Return the names of a split's values."""
         names: dict[str, None] = {}
         for entry in self.records(split):
             names |= dict.fromkeys(entry.values)
@@ -77,11 +76,7 @@ def read_history(run_folder: str | Path) -> TrainingHistory:
     """Read the log of a run.
 
     Args:
-        run_folder: a folder (``--save-dir``) with ``train.log``, or the output of a training with
-            ``--log-format simple``.
-
-    Raises:
-        GtransError: there is no such log, or nothing about a training in it.
+        run_folder: a folder with ``train.log``, or the output of ``--log-format simple``.
     """
     path = Path(run_folder)
     path = path / LOG if path.is_dir() else path
@@ -131,11 +126,7 @@ def _numbers(pairs: Iterable[tuple[str, str]]) -> dict[str, float]:
 
 
 def logged(run_folder: str | Path, word: str) -> float:
-    """Return the first number behind a word of a log, such as the number of parameters.
-
-    Raises:
-        GtransError: the log does not have the word.
-    """
+    """Return the first number behind a word of a log."""
     log = Path(run_folder) / LOG
     match = re.search(re.escape(word) + r"\D*([\d,.]*\d)", log.read_text(encoding="utf-8"))
     if match is None:

@@ -1,11 +1,10 @@
 """Write the synthetic English-German document corpus and its contrastive sets.
 
-The corpus comes from a small grammar in which some translations depend on earlier
-sentences: pronouns, forms of address, verb ellipsis, and words with two translations of
-which a document keeps one. The command writes train, valid and test (`.en` and `.de`, one
-sentence per line, an empty line between documents), contrastive/PHENOMENON.jsonl and
-corpus.json to DIR. The same options always give the same bytes. By construction, a system
-that translates sentence by sentence scores 50% on the contrastive sets.
+In the corpus some translations depend on earlier sentences: pronouns, forms of address, verb
+ellipsis, and words with two translations of which a document keeps one. The command writes train,
+valid and test (`.en` and `.de`, one sentence per line, an empty line between documents),
+contrastive/PHENOMENON.jsonl and corpus.json to DIR. The same options always give the same bytes. A
+system that translates sentence by sentence scores 50% on the contrastive sets.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ SPLITS = ("train", "valid", "test")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of ``gtrans make-corpus``."""
+    """Add the options."""
     add = parser.add_argument
     add("--out", type=Path, required=True, metavar="DIR", help="folder to write")
     add(
@@ -101,11 +100,7 @@ def write_corpus(
     Args:
         docs: documents of the three splits together.
         items: contrastive items per phenomenon and distance.
-        join: documents that are written as one; the last of a split may be shorter.
-
-    Raises:
-        GtransError: a number is impossible, ``out`` cannot be written, or it has files of these
-            names that are not of an earlier run.
+        join: documents that are written as one.
     """
     if items < 2 or items % 2:
         raise GtransError(
@@ -157,7 +152,7 @@ def _random_stream(*names: object) -> random.Random:
 def _splits(
     seed: int, docs: int, item_sources: set[tuple[str, ...]]
 ) -> dict[str, list[SyntheticDocument]]:
-    """Draw the documents of the splits, all different, none with the source of an item."""
+    """Draw different documents for the splits, none with the source of an item."""
     lengths = sorted({len(source) for source in item_sources})
     held_out = min(200, max(50, docs // 20))
     sizes = {"valid": held_out, "test": held_out, "train": docs - 2 * held_out}

@@ -1,4 +1,4 @@
-"""Figures as numbers: panels with the points of several series, and their JSON."""
+"""Figures as numbers, their JSON, and their drawing with matplotlib."""
 
 from __future__ import annotations
 
@@ -31,8 +31,7 @@ class Point:
     Attributes:
         x: a number, or the name of a category.
         y: the value; the mean of several runs.
-        low, high: ends of its interval, or the smallest and the largest run; None: neither.
-        runs: number of runs.
+        low, high: its interval, or the smallest and the largest run.
     """
 
     x: X
@@ -47,11 +46,10 @@ class Series:
     """Points that share a colour and a name.
 
     Attributes:
-        points: sorted by ``x`` if these are numbers.
         colour: series with the same number belong together.
         kind: ``limit`` is a dotted line that other points cannot pass.
         shade: from 0 (dark) to 1 (light) for ordered series, such as layers; None: use ``colour``.
-        marker: number of the marker of its points; None: the number of the colour.
+        marker: number of the marker; None: ``colour``.
     """
 
     label: str
@@ -76,7 +74,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Figure:
-    """Panels side by side, row by row; ``facts`` is the provenance of the numbers, for JSON."""
+    """Panels side by side, row by row; ``facts`` is the provenance of the numbers."""
 
     title: str
     panels: tuple[Panel, ...]
@@ -84,7 +82,7 @@ class Figure:
 
 
 def mean_of_runs(runs: Iterable[Sequence[tuple[X, float]]]) -> tuple[Point, ...]:
-    """Return the mean, smallest and largest value at each ``x``, over the runs that have it."""
+    """Return the mean, smallest and largest value at each ``x``, of the runs that have it."""
     values: dict[X, list[float]] = defaultdict(list)
     for run in runs:
         for x, y in run:
@@ -104,7 +102,7 @@ def _mean(x: X, values: Sequence[float]) -> Point:
 
 
 def to_json(figure: Figure) -> dict[str, Any]:
-    """Return the figure for JSON; a value that is not finite is null."""
+    """Return the figure for JSON; values that are not finite are null."""
     return with_schema("figure", finite(asdict(figure)))
 
 
@@ -127,12 +125,7 @@ _MANY_SERIES = 12  # of more, a legend has the first, the last and some between
 
 
 def check_figure(args: argparse.Namespace, inputs: Sequence[str | Path]) -> None:
-    """Check that the files of ``--plot`` can be drawn and written, before anything is computed.
-
-    Raises:
-        GtransError: a plot, or the file with its numbers, cannot be written or is one of the
-            ``inputs``; or matplotlib is not installed.
-    """
+    """Raise an error if ``--plot`` cannot be written, or is one of the ``inputs``."""
     for path in map(Path, args.plot):
         if path.suffix not in SUFFIXES:
             raise GtransError(f"`--plot` must end in {', '.join(SUFFIXES)}, but is '{path}'.")
@@ -143,7 +136,7 @@ def check_figure(args: argparse.Namespace, inputs: Sequence[str | Path]) -> None
 
 
 def figure_class() -> Any:
-    """Return matplotlib's ``Figure``, which needs no screen."""
+    """Return matplotlib's ``Figure``."""
     _matplotlib()
     return importlib.import_module("matplotlib.figure").Figure
 
@@ -159,12 +152,7 @@ def plain(text: str) -> str:
 
 
 def write_together(contents: Mapping[Path, str | Callable[[], Any]]) -> None:
-    """Write all files, or none.
-
-    Args:
-        contents: for every file its text, or a function that returns a figure of matplotlib; the
-            suffix of the file is the format.
-    """
+    """Write texts and figures of matplotlib (made by functions), or nothing."""
     # A figure is the same file again, and the text of an SVG is text.
     settings = {"svg.hashsalt": "gtrans", "svg.fonttype": "none"}
     with replacing(*contents) as temporary, _matplotlib().rc_context(settings):
@@ -180,7 +168,7 @@ def write_together(contents: Mapping[Path, str | Callable[[], Any]]) -> None:
 
 
 def write_figure(figure: Figure, paths: Iterable[str]) -> None:
-    """Draw a figure into ``paths``, and write its numbers as JSON beside them; or write nothing."""
+    """Draw a figure into ``paths``, and write its numbers as JSON beside them."""
     text = json.dumps(to_json(figure), indent=2) + "\n"
     contents: dict[Path, str | Callable[[], Any]] = {}
     for path in map(Path, paths):
@@ -292,7 +280,6 @@ def _marker(series: Series, points: int) -> str:
 
 
 def _draw_bars(axes: Any, bars: Sequence[Series]) -> None:
-    """Draw the bars of all series; bars of one category stand side by side over its name."""
     positions: dict[str, int] = {}
     for series in bars:
         for point in series.points:
@@ -347,7 +334,7 @@ def add_plot(group: argparse._ArgumentGroup) -> None:
 
 
 def title_of(labels: Sequence[str]) -> str:
-    """Return the title of a figure: the label of the only model, or nothing."""
+    """Return the label of the only model, or nothing."""
     return labels[0] if len(labels) == 1 else ""
 
 
@@ -361,7 +348,7 @@ def write(args: argparse.Namespace, figure: Figure) -> None:
 
 
 def tables(figure: Figure) -> list[str]:
-    """Return a table for every panel: a line for every x, a column for every series."""
+    """Return a table for every panel, with a column for every series."""
     lines: list[str] = []
     for panel in figure.panels:
         rows = _panel_rows(panel)
@@ -386,7 +373,6 @@ def _panel_rows(panel: Panel) -> list[tuple[str, ...]]:
 
 
 def _in_order(places: Iterable[X]) -> list[X]:
-    """Sort numbers; names keep their order."""
     xs = list(places)
     if not any(isinstance(x, str) for x in xs):
         xs.sort(key=float)

@@ -18,7 +18,7 @@ _DISTRIBUTIONS = {"torch": "torch", "fairseq": "fairseq-fixed", "sacrebleu": "sa
 
 
 def provenance() -> dict[str, str]:
-    """Return the day, the commit of this checkout, and versions."""
+    """Return the day, the commit, and versions."""
     record = {
         "date": date.today().isoformat(),
         "commit": commit(),

@@ -1,11 +1,10 @@
 """Write one page of HTML: scores with intervals and tests, and a document reader.
 
-The systems are given and scored as by 'gtrans score', whose options all count. The page has the
-table of scores, and the source, the reference and every system sentence by sentence, with the words
-marked that the reference does not have; sentences are found by text, or by the loss of chrF against
-the first system.
+The systems are given and scored as by 'gtrans score'. The page has the table of scores, and the
+source, the reference and every system sentence by sentence. Words that the reference does not have
+are marked; sentences are found by text, or by the loss of chrF against the first system.
 
-It is a single file, opens from disk and needs no network. See docs/report.md.
+It is a single file and needs no network. See docs/report.md.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ SIGNIFICANT = 0.05
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of ``gtrans report`` and ``gtrans score``."""
+    """Add the options."""
     page = parser.add_argument_group("page")
     page.add_argument("--output", required=True, metavar="FILE", help="the page to write")
     score.add_arguments(parser)
@@ -107,7 +106,6 @@ def _scores(report: Report) -> Iterator[str]:
 
 
 def _score(report: Report, column: Measurement, system: str) -> str:
-    """Return the printed score of a system, in bold if it is the best of several."""
     shown = {name: f"{column.score(name):.{column.digits}f}" for name in report.systems}
     numbers = [float(text) for text in shown.values()]
     best = max(numbers) if column.higher_is_better else min(numbers)
@@ -139,9 +137,8 @@ def _score_details(entry: Mapping[str, Any], digits: int) -> Iterator[str]:
 def _reader(report: Report, texts: Texts) -> dict[str, Any]:
     """Return the data of the page's script.
 
-    ``systems`` are names. ``documents`` have lists by sentence: ``s`` source, ``r`` reference,
-    ``h`` each system, ``c`` chrF2 of each system, if measured. There are no documents if a
-    translation has other sentences than the reference.
+    ``documents`` have lists by sentence: ``s`` source, ``r`` reference, ``h`` each system, ``c``
+    chrF2 of each system, if measured. There are none if a translation has other sentences.
     """
     references, systems = texts.references[0], texts.systems
     shape = [len(document) for document in references]
@@ -165,7 +162,6 @@ def _reader(report: Report, texts: Texts) -> dict[str, Any]:
 
 
 def _sentence_scores(report: Report, systems: Sequence[str], sentences: int) -> list[list[float]]:
-    """Return chrF2 of every sentence, by system; empty if it was not measured."""
     chrf = report.measurements.get("chrf")
     if chrf is None or chrf.unit != "sentence":
         return []

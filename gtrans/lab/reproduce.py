@@ -1,24 +1,24 @@
 """Make the tables and figures of the five papers, or list what each needs.
 
 NAME is a table or figure such as gtransformer-T2, a paper such as gtransformer, or an experiment of
-this project such as results-debian. Finished parts are kept, so run the same command again to
-continue. Results are OUT/SCALE/NAME.md and .json, and for a figure .png and .svg: every number
-with its run, seed, interval and tests, beside the paper's. The scale sets all sizes:
+this project such as results-debian. Run the same command again to continue. Results are
+OUT/SCALE/NAME.md and .json, and for a figure .png and .svg: every number with its run, seed,
+interval and tests, beside the paper's. The scale sets all sizes:
 
   tiny    the synthetic corpus, small models: minutes on a CPU
   small   a corpus of --data, named by --corpus, 3 + 3 layers: hours on a CPU
   paper   the papers' corpora in --data and their sizes, on GPUs
 
---set changes a setting of the scale: --set updates=20 tries a table out. The folder is then
-OUT/SCALE.updates-20, and with --amp OUT/SCALE.amp. With --rows, the results have all rows that are
-finished.
+--set changes a setting of the scale: --set updates=20 tries a table out, in the folder
+OUT/SCALE.updates-20; --amp has the folder OUT/SCALE.amp. With --rows, the results have all rows
+that are finished.
 
-The work is done by Snakemake (pip install '.[experiments]') with the rules of
+Snakemake (pip install '.[experiments]') does the work, with the rules of
 exp_gtransformer/Snakefile; what follows -- goes to it, such as an executor for a cluster. See
 docs/reproducing.md.
 
---list prints a line for each. --list NAME prints, as YAML, the paper's numbers, contradictions in
-the paper, and how every row is made here.
+--list prints a line for each. --list NAME prints, as YAML, the paper's numbers, its contradictions,
+and how every row is made here.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _SNAKEFILE = "exp_gtransformer/Snakefile"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of ``gtrans reproduce``."""
+    """Add the options."""
     add = parser.add_argument
     add("names", nargs="*", metavar="NAME", help="table, figure, paper or experiment to make")
     add(
@@ -97,7 +97,6 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _entry(table: Table) -> dict[str, Any]:
-    """Return the table in the catalogue, with the models of its rows."""
     paper = table.paper["name"]
     models = {
         row.model: read_definitions("models")[row.model] for row in table.rows.values() if row.model
@@ -154,7 +153,7 @@ def _make(args: argparse.Namespace) -> None:
 def _snakemake(request: Any, files: Path, folder: Path, options: Sequence[str]) -> int:
     """Run the Snakefile in ``folder`` with a request in ``files``; return its exit status.
 
-    All processes of Snakemake get a signal to this one, so that trainings end with a checkpoint.
+    A signal to this process goes on to Snakemake's, so that trainings end with a checkpoint.
     """
     with atomic_writer(files / "request.json") as file:
         file.write(json.dumps(request))

@@ -30,11 +30,8 @@ class TrainingRun:
 def runs_of(models: Mapping[str, Sequence[str]]) -> list[TrainingRun]:
     """Return the runs of models, from checkpoints or run folders by label.
 
-    Checkpoints in one folder belong to one run. All checkpoints of a run folder count, but only one
-    for a number of updates: ``checkpoint_best.pt`` is a copy of another.
-
-    Raises:
-        GtransError: a path has no checkpoint, or one is damaged.
+    Checkpoints in one folder belong to one run, one for each number of updates:
+    ``checkpoint_best.pt`` is a copy of another.
     """
     # Imported on demand: torch and fairseq need seconds, which --help should not.
     from gtrans.train.folder import RunFolder
@@ -71,7 +68,7 @@ def checkpoints_of(runs: Iterable[TrainingRun]) -> list[Path]:
 
 
 def updates_of(path: Path) -> int:
-    """Return the number of updates that a checkpoint stores; 0: it stores none."""
+    """Return the number of updates that a checkpoint stores, or 0."""
     from gtrans.checkpoints.reading import read_checkpoint
     from gtrans.modules.file_values import reading  # see runs_of
 
@@ -87,7 +84,7 @@ def updates_of(path: Path) -> int:
 
 
 def add_checkpoints(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
-    """Add ``--path``: models, as checkpoints or run folders."""
+    """Add ``--path``: checkpoints or run folders."""
     parser.add_argument(
         "--path",
         required=True,
@@ -99,13 +96,9 @@ def add_checkpoints(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -
 
 
 def labelled_paths(arguments: Sequence[str]) -> dict[str, list[str]]:
-    """Return the paths of every label, in the order of the labels.
+    """Return the paths of every label.
 
     Without ``LABEL=`` a folder is called by its name, and a file by its folder.
-
-    Raises:
-        GtransError: a label is empty or cannot be printed, or two folders without a label have the
-            same name.
     """
     labelled, unlabelled = dict[str, list[str]](), dict[str, Path]()
     for argument in arguments:

@@ -36,8 +36,6 @@ _PARTS = re.compile(r"</?(?:p|hl)\b[^<>]*>", re.IGNORECASE)
 
 
 class _Version(NamedTuple):
-    """A text of a document: its source, a reference, or a system's translation."""
-
     role: Role | None  # None: the file does not say
     name: str
 
@@ -53,8 +51,6 @@ class _Versions:
 
 
 class _Tag(NamedTuple):
-    """A tag of the format, and the line behind it."""
-
     name: str
     attributes: dict[str, str]
     line: int
@@ -64,12 +60,8 @@ class _SetParser:
     """Reads the documents of a test set, which calls itself XML or SGML and is neither.
 
     Published sets have unescaped ``&``, missing end tags, and tags in either case. So only the tags
-    of the format are tags, any other ``<`` is text; ``<hl>`` and ``<p>`` are parts of a text.
-    Entities of the file's own are not expanded.
-
-    Args:
-        path: the file, for messages.
-        with_sides: whether ``<src>``, ``<ref>`` and ``<hyp>`` are tags.
+    of the format are tags, any other ``<`` is text. Entities of the file's own are not expanded.
+    ``with_sides``: ``<src>``, ``<ref>`` and ``<hyp>`` are tags.
     """
 
     def __init__(self, path: str, with_sides: bool) -> None:
@@ -167,8 +159,7 @@ def _plain(text: str) -> str:
 class TestSet(Reader):
     """SGM of NIST, WMT and IWSLT, and the XML of WMT from 2021 on.
 
-    Sentences without a reference, and the test suites of WMT, are left out where references are
-    read, as in sacreBLEU.
+    As in sacreBLEU, references leave out test suites, and sentences without a reference.
     """
 
     __test__ = False  # it is no test of pytest's

@@ -52,7 +52,7 @@ class SegmentedSentence:
 
 @cache
 def words_of_side(side: CorpusSide) -> list[list[SegmentedSentence]]:
-    """Return the words of all sentences of one side of a corpus, by document."""
+    """Return the words of all sentences of one side, by document."""
     documents = []
     for document, encoded in zip(side.documents, side.encoded, strict=True):
         sentences = []
@@ -63,7 +63,6 @@ def words_of_side(side: CorpusSide) -> list[list[SegmentedSentence]]:
 
 
 def _begins(sentence: str, starts: Sequence[int]) -> list[int]:
-    """Return where words begin; in scripts without spaces wherever a subword does."""
     begins = {match.start() for match in _WORD.finditer(sentence)} or {0}
     for start in starts:
         if _UNSPACED.match(sentence, start):
@@ -72,13 +71,10 @@ def _begins(sentence: str, starts: Sequence[int]) -> list[int]:
 
 
 def words_of(pipeline: TextPipeline, sentence: str, encoded: str) -> SegmentedSentence:
-    """Find the words of a sentence.
+    """Find the words of a sentence; ``encoded`` has its subwords, separated by spaces.
 
     A subword belongs to the word of its first character. A word without such a subword is joined to
     the word before it.
-
-    Args:
-        encoded: subwords, separated by spaces.
     """
     subwords = encoded.split()
     starts = _starts(sentence, [pipeline.unsegment(subword) for subword in subwords])
@@ -102,7 +98,7 @@ def words_of(pipeline: TextPipeline, sentence: str, encoded: str) -> SegmentedSe
 
 
 def _starts(sentence: str, texts: Sequence[str]) -> list[int]:
-    """Return where each subword begins in a sentence, in ascending order.
+    """Return where each subword begins, in ascending order.
 
     Characters that the pipeline has changed get positions between the unchanged ones around them.
     """
@@ -130,7 +126,7 @@ def _align(text: str, sentence: str) -> list[int]:
 
 
 def _folded(text: str) -> str:
-    """Remove spaces and case; no other character changes its width."""
+    """Remove spaces and case; other characters keep their number."""
     characters = []
     for character in text:
         if not character.isspace():

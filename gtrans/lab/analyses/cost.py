@@ -1,11 +1,10 @@
 """Measure what decoding costs by the length of a text: time and memory.
 
 Each model translates texts of random tokens, in sentences of equal length, in the unit that it was
-trained with; every translation is as long as its source. A sentence model and a recurrent memory
-take sentence after sentence, a document model the whole text.
+trained with; every translation is as long as its source.
 
-Each model and length has a fresh process. Memory is its largest resident size, or on a GPU the
-largest memory taken there. Time is CPU time of one thread, or on a GPU elapsed time.
+Each model and length has a fresh process. Memory is its largest resident size, or its largest on
+the GPU. Time is CPU time of one thread, or on a GPU elapsed time.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ CHUNK, BEAM = 100, 5
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of ``gtrans analyse cost``."""
+    """Add the options."""
     files = parser.add_argument_group("files")
     files.add_argument(
         "--path",
@@ -120,16 +119,7 @@ class Cost:
 def costs(
     models: Mapping[str, str], lengths: Sequence[int], cpu: bool, fp16: bool
 ) -> dict[str, list[Cost]]:
-    """Return the cost of every length in a fresh process, by the label of the model.
-
-    Args:
-        models: a checkpoint of each model, by its label.
-        lengths: tokens of a text.
-
-    Raises:
-        GtransError: a checkpoint is missing or damaged, or its positions do not reach as far as a
-            text.
-    """
+    """Return the cost of every length (tokens), each in a fresh process, by model label."""
     measured: dict[str, list[Cost]] = {}
     spawn = multiprocessing.get_context("spawn")
     for (label, path), tokens in product(models.items(), lengths):
@@ -189,7 +179,7 @@ def _rows(translator: Translator, tokens: int, chunk: int) -> list[Example]:
 
 
 def cost_figure(measured: Mapping[str, Sequence[Cost]], title: str = "") -> Figure:
-    """Draw time and memory by the number of tokens, a line for each model."""
+    """Draw time and memory by the number of tokens."""
     times, times_per_token, memories = [], [], []
     for number, (label, own) in enumerate(measured.items()):
         seconds = tuple(Point(cost.tokens, cost.seconds) for cost in own)

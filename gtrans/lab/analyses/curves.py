@@ -1,11 +1,10 @@
 """Draw learning curves from the logs of training runs, several models in one figure.
 
-A run is a folder with the log train.log, which `gtrans train` keeps, or a log itself. Runs with one
-label are seeds of one model: their mean is drawn, with the smallest and the largest value.
+A run is a folder of `gtrans train`, or a log itself. Runs with one label are seeds of one model:
+their mean is drawn, with the smallest and the largest value.
 
---values names values of the log: loss, nll_loss, ppl, gnorm, lr, wps of training, weight_group_*
-of a model with several decoder groups; values of a validation split stand behind its name and a
-colon: valid:loss, valid:s_bleu.
+--values names values of the log: loss, nll_loss, ppl, gnorm, lr, wps of training, weight_group_* of
+a model with several decoder groups, valid:loss and valid:s_bleu of a validation split.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ NEEDS = ()
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of ``gtrans analyse curves``."""
+    """Add the options."""
 
     parser.add_argument(
         "--path",
@@ -91,12 +90,8 @@ def curves(
     """Draw a panel for every value, with a curve for every model (the mean of its runs).
 
     Args:
-        models: the logs of a model's runs, by its label.
-        values: names of logged values: ``loss``, ``valid:loss`` of a validation split,
-            ``weight_group_*`` for several in one panel.
-
-    Raises:
-        GtransError: no run has a value of this name.
+        models: logs of runs, by label.
+        values: names such as ``loss``, ``valid:loss``, or ``weight_group_*`` for several curves.
     """
     panels = [_panel(models, value) for value in values]
     logs = {label: [str(run.path) for run in runs] for label, runs in models.items()}

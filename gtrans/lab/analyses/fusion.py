@@ -1,9 +1,9 @@
 """Show the gates and weights by which a GTRANS fuses its layers, over training.
 
-They are read from checkpoints: the gates of the encoder's groups (Eq 2 of Yang et al. 2022), those
-of the decoder's layers (Eq 4; --decoder-group-fusion sum or mean has them), and the weights of the
-decoder's groups (Eq 6). Of a run folder all checkpoints are read: train with
---save-interval-updates N --keep-interval-updates -1.
+They are read from checkpoints: gates of the encoder's groups (Eq 2 of Yang et al. 2022), gates of
+the decoder's layers (Eq 4; with --decoder-group-fusion sum or mean), and weights of the decoder's
+groups (Eq 6). All checkpoints of a run folder are read: train with --save-interval-updates N
+--keep-interval-updates -1.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ NEEDS = ENGINE
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of ``gtrans analyse fusion``."""
+    """Add the options."""
     add_checkpoints(parser)
     add_figure(parser)
 
@@ -66,9 +66,8 @@ class FusionWeights:
 
     Attributes:
         encoder: gate of each group, ``sigmoid(w_i)`` (Eq 2).
-        decoder: gate of each layer, ``sigmoid(w_j)`` (Eq 4); none with ``--decoder-group-fusion
-            last``.
-        groups: weight psi of each group of the decoder, which add up to 1 (Eq 6).
+        decoder: gate of each layer, ``sigmoid(w_j)`` (Eq 4), if it has gates.
+        groups: weight psi of each group of the decoder; they add up to 1 (Eq 6).
     """
 
     encoder: tuple[float, ...]
@@ -77,11 +76,7 @@ class FusionWeights:
 
 
 def fusion_weights(path: Path) -> FusionWeights:
-    """Read the weights of one checkpoint.
-
-    Raises:
-        GtransError: the checkpoint is damaged, or its model fuses no layers.
-    """
+    """Read the weights of one checkpoint."""
     model = read_checkpoint(path)["model"]
     encoder = _gates(model, "encoder")
     decoder = _gates(model, "decoder")
@@ -127,7 +122,7 @@ _History = list[tuple[int, FusionWeights]]
 
 
 def fusion_figure(runs: Sequence[TrainingRun], title: str = "") -> Figure:
-    """Draw the weights over updates, or by layer and group if each run has one checkpoint."""
+    """Draw the weights over updates, or of one checkpoint by layer and group."""
     histories: dict[str, list[_History]] = {}
     paths: dict[str, list[str]] = {}
     for run in runs:

@@ -1,9 +1,9 @@
 """Draw the attention maps of a document: which words attend to which.
 
-The model is run on one unit of the split --split and its reference. A map is drawn for every kind
-of attention in every layer: self and cross, within a sentence (group) and over the whole document
-(global), to a context, and for a recurrent memory its updates (a map for each sentence) and the
-attention to it. Rows are the words that attend, in the decoder named by the word that is predicted.
+The model is run on one unit of the split --split and its reference. There is a map for every kind
+of attention in every layer: self and cross, within a sentence (group) and over the document
+(global), to a context, to a recurrent memory, and for its updates (a map for each sentence). Rows
+are the words that attend, in the decoder named by the word that is predicted.
 
 --out DIR gets a picture for every map (SVG), and their numbers (maps.json).
 """
@@ -44,7 +44,7 @@ KINDS = ("self", "cross", "context", "memory", "update")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of ``gtrans analyse maps``."""
+    """Add the options."""
     files = parser.add_argument_group("files")
     files.add_argument("--path", required=True, metavar="CKPT", help="checkpoint")
     add_read(files)
@@ -104,7 +104,6 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _sentences(text: str | None) -> tuple[int, int]:
-    """Read ``A-B`` or ``A``."""
     match = re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?", text or "1-1")
     if match:
         first = int(match[1])
@@ -121,18 +120,17 @@ def _sentences(text: str | None) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class Axis:
-    """The labels along one side of a map.
+    """The labels along one side of a map: words, or numbers if there are none.
 
     Attributes:
-        labels: words, or numbers if there are none (memory vectors, a context).
-        sentences: number of the sentence of each, from 1; None: they are in none.
+        sentences: number of the sentence of each, from 1, if they are in sentences.
     """
 
     labels: tuple[str, ...]
     sentences: tuple[int, ...] | None = None
 
     def chosen(self, positions: Sequence[int]) -> Axis:
-        """Return the part at some positions."""
+        """Return the labels at some positions."""
         labels = tuple(self.labels[n] for n in positions)
         if self.sentences is None:
             return Axis(labels)
@@ -141,12 +139,11 @@ class Axis:
 
 @dataclass(frozen=True)
 class Map:
-    """The weights of one attention.
+    """The weights ``(heads, queries, keys)`` of one attention.
 
     Attributes:
         sentence: the sentence that writes to a memory, from 1; None: the map has all words.
         queries, keys: labels of rows and columns.
-        weights: ``(heads, queries, keys)``; the weights of a query add up to 1.
     """
 
     place: Location
@@ -169,10 +166,9 @@ class Map:
 
 @dataclass(frozen=True)
 class UnitText:
-    """The words of one unit as a model reads and predicts them.
+    """The words of one unit.
 
     Attributes:
-        source: words of the encoder.
         read: input of the decoder.
         current: the part of ``source`` that is translated, in a window; otherwise all of it.
         context: subwords of a frozen BERT, or words of a context encoder.
@@ -186,12 +182,7 @@ class UnitText:
 
 
 def unit_text(model: Any, task: Any, net_input: dict[str, Tensor], target: Tensor) -> UnitText:
-    """Return the words of a batch of one unit.
-
-    Args:
-        net_input: with the subwords of a BERT.
-        target: ids, ``(1, length)``.
-    """
+    """Return the words of a batch of one unit; ``target`` is ``(1, length)``."""
     source_tokens = net_input["src_tokens"]
     target_tokens = net_input["prev_output_tokens"]
     source_layout, target_layout = model.layouts(source_tokens, target_tokens)
@@ -216,7 +207,7 @@ def _word_axis(layout: Any, tokens: Tensor, dictionary: Any) -> Axis:
 
 
 def attention_maps(model: Any, net_input: dict[str, Tensor], text: UnitText) -> list[Map]:
-    """Return the maps of all attentions of a model in evaluation mode while it reads one row."""
+    """Return the maps of all attentions of a model in evaluation mode, for one row."""
     calls: dict[Location, list[tuple[Tensor, Tensor]]] = {}
 
     def keep(place: Location, weights: Tensor, pairs: AttentionPlan | Pairs) -> None:
@@ -245,7 +236,6 @@ def _map(place: Location, weights: Tensor, visible: Tensor, text: UnitText, call
 
 
 def _update_map(place: Location, weights: Tensor, text: UnitText, sentence: int) -> Map:
-    """Return the map of one sentence that is written to a memory, with a call of its own."""
     queries, keys = weights.shape[1:]
     words = text.read if place.side == "decoder" else text.source
     positions = [n for n, number in enumerate(words.sentences or ()) if number == sentence]
@@ -300,7 +290,7 @@ def of_sentences(maps: Iterable[Map], first: int, last: int) -> list[Map]:
 
 
 def as_json(heatmap: Map) -> dict[str, Any]:
-    """Return a map for JSON, with the weights of each head and their mean."""
+    """Return a map for JSON."""
     return {
         "name": heatmap.name,
         "queries": heatmap.queries.labels,

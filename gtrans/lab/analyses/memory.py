@@ -1,10 +1,9 @@
 """Measure the information gain of a trained memory over a random one, by the memory's size.
 
 The model is run on the split --split and its references. Attention decides which words change the
-memory (update attention) and which of its vectors a word sees (output attention). The gain
-is the entropy of these weights with a memory as it begins training, minus that with the trained
-memory, in bits: how much more the trained memory selects. Models of different sizes are points of
-one line; models of one size are its seeds.
+memory (update attention) and which of its vectors a word sees (output attention). The gain is the
+entropy of these weights with a memory as it begins training, minus the entropy with the trained
+memory, in bits. Models of different sizes are points of one line; models of one size are its seeds.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ DRAWS = 3
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of ``gtrans analyse memory``."""
+    """Add the options."""
     files = parser.add_argument_group("files")
     add_checkpoints(files)
     add_read(files)
@@ -105,13 +104,7 @@ def _bits(weights: Tensor) -> float:
 
 @dataclass(frozen=True)
 class MemoryGain:
-    """The gains of one checkpoint.
-
-    Attributes:
-        size: memory vectors of a document.
-        places: the gain of every Update and Output Attention.
-        system: the class of the model.
-    """
+    """The gains of one checkpoint, whose memory has ``size`` vectors; ``system`` is its class."""
 
     label: str
     path: str
@@ -134,11 +127,7 @@ class MemoryGain:
 def memory_gain(
     run: TrainingRun, data: str, split: str, units: int, max_tokens: int, cpu: bool, fp16: bool
 ) -> MemoryGain:
-    """Measure the last checkpoint of a run; options as in :func:`gtrans.lab.measure.analyse_runs`.
-
-    Raises:
-        GtransError: as there; or the model has no memory.
-    """
+    """Measure the last checkpoint of a run; see :func:`gtrans.lab.measure.analyse_runs`."""
     path = str(run.steps[-1].path)
     (model,), task = load_models([path], data, {"memory_bptt": -1}, cpu=cpu, fp16=fp16)
     memories = _memories(model)
@@ -157,7 +146,7 @@ def _memories(model: nn.Module) -> list[RecurrentMemory]:
 
 
 def with_random_memories(model: nn.Module, seed: int) -> nn.Module:
-    """Return a copy of a model with memories as they are before training."""
+    """Return a copy of a model with memories as before training."""
     clone = copy.deepcopy(model)
     with torch.random.fork_rng():
         torch.manual_seed(seed)
@@ -193,11 +182,7 @@ def _maps(model: nn.Module, net_input: dict[str, Any]) -> list[tuple[Location, T
 
 
 def gain_figure(models: Sequence[MemoryGain]) -> Figure:
-    """Draw the gain by the size of the memory; models of one size are its runs.
-
-    Raises:
-        GtransError: the models are not of one system.
-    """
+    """Draw the gain by the size of the memory; models of one size are its runs."""
     first = models[0]
     for other in models:
         if other.system != first.system:

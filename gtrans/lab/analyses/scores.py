@@ -1,9 +1,8 @@
 """Draw BLEU of parts of the test set, by the length of sentences or their place in the document.
 
-Files come from 'gtrans score --json'; FILE:SYSTEM chooses one of several systems of a file.
-Files with one LABEL are seeds: their mean is drawn, with the smallest and the largest. --baseline
-draws the differences from one of the systems, with the intervals of the tests that 'gtrans score
---test-parts' makes.
+Files come from 'gtrans score --json'; FILE:SYSTEM chooses a system of a file. Files with one LABEL
+are seeds: their mean is drawn, with the smallest and the largest. --baseline draws the differences
+from a system, with the intervals of 'gtrans score --test-parts'.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ PARTS = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of ``gtrans analyse scores``."""
+    """Add the options."""
     parser.add_argument(
         "--path",
         required=True,
@@ -79,7 +78,7 @@ class PartScore:
 
 @dataclass(frozen=True)
 class PlottedScores:
-    """The scores of one system in a file; ``content`` is the file's, ``label`` the figure's."""
+    """The scores of one system in a file, with its label in the figure."""
 
     label: str
     path: Path
@@ -90,9 +89,6 @@ class PlottedScores:
         """Return every part that has sentences, by its name.
 
         A score has the interval of its difference from the file's baseline, if that was tested.
-
-        Raises:
-            GtransError: the file has no such table.
         """
         rows = self.content.get(table)
         if not isinstance(rows, list):
@@ -113,11 +109,7 @@ class PlottedScores:
 
 
 def read_scores(argument: str) -> PlottedScores:
-    """Read the scores that an argument ``[LABEL=]FILE.json[:SYSTEM]`` names.
-
-    Raises:
-        GtransError: the file is missing or does not have the system.
-    """
+    """Read the scores that an argument ``[LABEL=]FILE.json[:SYSTEM]`` names."""
     label, equals, rest = argument.partition("=")
     if not equals or Path(argument).exists():
         label, rest = "", argument
@@ -151,10 +143,6 @@ def by_part(files: Sequence[PlottedScores], part: str, baseline: str | None) -> 
 
     Files with one label are seeds, drawn as their mean; differences are taken seed by seed, in the
     order of the files. A difference of two systems of one file has the interval of its test.
-
-    Raises:
-        GtransError: see :meth:`PlottedScores.parts`; or files are of different test sets; or there
-            is no such baseline, or another number of its seeds.
     """
     table, x_label = PARTS[part]
     scored = [(file, file.parts(table)) for file in files]
