@@ -1,4 +1,4 @@
-"""Links to headings of the same Markdown file, which follow the translation of the heading."""
+"""Links to headings of the same Markdown file, which follow the heading's translation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CODE = ("fence", "code_block", "math_block", "front_matter", "structure")
 
 
 def followed(text: str, before: Sequence[Token], after: Sequence[Token]) -> str:
-    """Return a translated file whose links to headings have the anchors of the translations.
+    """Return ``text`` with links to headings changed to the anchors of the translations.
 
     ``before`` and ``after`` are the tokens of the source and of the translation.
     """
@@ -45,7 +45,7 @@ def followed(text: str, before: Sequence[Token], after: Sequence[Token]) -> str:
 
 
 def _slugs(tokens: Sequence[Token]) -> list[str]:
-    """Return the anchor of each heading as GitHub makes it; empty for one with an id of its own."""
+    """Return the anchors of headings on GitHub; empty for one with an id of its own."""
     slugs: list[str] = []
     count = Counter[str]()
     for number, token in enumerate(tokens):

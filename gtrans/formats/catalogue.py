@@ -33,7 +33,7 @@ _PACKED = ".gz"
 
 
 def format_of(path: Path) -> str | None:
-    """Return the format of a file by its name; None if it is not known."""
+    """Return the format of a file by its name, or None."""
     name = path.name.lower().removesuffix(_PACKED)
     for kind, ends in SUFFIXES.items():
         if name.endswith(tuple(ends)):
@@ -47,11 +47,7 @@ def known_formats() -> str:
 
 
 def require_libraries(path: Path, name: str, split_sentences: bool | None) -> None:
-    """Look for the libraries that a file of the format ``name`` needs.
-
-    Raises:
-        GtransError: one of them is not installed.
-    """
+    """Raise GtransError if a library for the format ``name`` is not installed."""
     kind = _kind(name)
     libraries = list(kind.libraries)
     if _is_split(kind, split_sentences):
@@ -74,9 +70,9 @@ class DocumentReader(NamedTuple):
     """Reads files of any format.
 
     Attributes:
-        lang: language of the text, whose rules split it into sentences.
-        split_sentences: split text into sentences; None: in all formats but plain text, JSON lines
-            and tables, whose lines and rows are sentences.
+        lang: its rules split text into sentences.
+        split_sentences: None: in all formats but plain text, JSON lines and tables, whose lines and
+            rows are sentences.
         target: language of the translation, which a page states.
         selection: which rows are translated.
     """
@@ -87,11 +83,7 @@ class DocumentReader(NamedTuple):
     selection: TextSelection = ALL_TEXT
 
     def read(self, path: Path, name: str) -> DocumentFile:
-        """Read a file of the format ``name``, whose libraries are there.
-
-        Raises:
-            GtransError: it cannot be read or is not of this format.
-        """
+        """Read a file of the format ``name``."""
         kind = _kind(name)
         split: Splitter | None = None if kind.has_lines else whole
         if _is_split(kind, self.split_sentences):
@@ -103,12 +95,9 @@ class DocumentReader(NamedTuple):
 
 
 def check_format(path: Path, forced: str | None) -> str:
-    """Return the format of a file: by its name, or the one that is ``forced``.
+    """Return the format of a file, by its name or ``forced``; GtransError if unknown.
 
     With ``html`` the texts of rows are HTML.
-
-    Raises:
-        GtransError: it is not known.
     """
     if forced == "html" and format_of(path) in ("jsonl", "tsv"):
         return _ROWS_OF_HTML

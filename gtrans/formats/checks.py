@@ -1,8 +1,7 @@
 """Which blocks of a file are sent to a model: prose whose markup was understood.
 
-Markup has no end of dialects. Two tests hold for all of them: a block that would not come back
-unchanged, if every sentence were its own translation, was misread; and a block that is not made
-of words is code. Both kinds are left as they are and counted.
+A block was misread if its own sentences as translations change it. Other blocks are left as they
+are and counted.
 """
 
 from __future__ import annotations
@@ -50,14 +49,10 @@ _CODE = re.compile(
 
 
 def is_prose(text: str) -> bool:
-    """Return whether a text is written for people: most of its letters stand in words.
+    """Return whether most letters of a text stand in words; in doubt, it is no prose.
 
-    It knows no programming language and no dialect of Markdown. It counts the letters of words
-    against the characters of everything else (names such as ``maxLength``, paths, operators).
-    When in doubt, a text is no prose.
-
-    Args:
-        text: a block without its markup, code, addresses and placeholders.
+    Letters of words count against all other characters (names such as ``maxLength``, paths,
+    operators), in any language. The text has no markup, code, addresses and placeholders.
     """
     text = text.strip()
     if _CODE.search(text):
@@ -78,7 +73,6 @@ def is_prose(text: str) -> bool:
 
 
 def _without_accents(text: str) -> str:
-    """A text without combining characters, which are no letters to regular expressions."""
     if text.isascii():
         return text
     composed = unicodedata.normalize("NFC", text)
@@ -90,16 +84,16 @@ def _without_accents(text: str) -> str:
 _SHOWN = 12
 """Places that a note names."""
 _LEAST_MISREAD = 5
-"""Misread blocks from which on a file may be rejected, if they are more than half of all."""
+"""Fewer misread blocks do not reject a file."""
 
 
 class BlockCheck:
     """Decides for every block of a file whether it is sent to the model, and counts the others.
 
     Attributes:
-        taken: the number of blocks that are sent.
-        misread: the places of blocks that would not come back unchanged.
-        code: the places of blocks that are no prose.
+        taken: number of blocks that are sent.
+        misread: places of blocks that would not come back unchanged.
+        code: places of blocks that are no prose.
     """
 
     def __init__(self) -> None:
@@ -111,10 +105,8 @@ class BlockCheck:
         """Return whether a block is sent to the model.
 
         Args:
-            block: text with markup.
-            original: how it stands in the file.
-            written: writes text and markup as in the file, in a form that can be compared with
-                ``original``.
+            original: the block in the file.
+            written: writes text and markup as in the file, to be compared with ``original``.
         """
         if not block.sentences:
             return False
@@ -129,11 +121,7 @@ class BlockCheck:
         return True
 
     def check_file(self, path: str) -> None:
-        """Reject a file of another format.
-
-        Raises:
-            GtransError: most of its blocks would not come back unchanged.
-        """
+        """Raise GtransError if most blocks would not come back unchanged."""
         if len(self.misread) >= _LEAST_MISREAD and len(self.misread) > self.taken:
             raise GtransError(
                 f"'{path}': {len(self.misread)} of {len(self.misread) + self.taken} blocks would "
@@ -142,7 +130,7 @@ class BlockCheck:
             )
 
     def notes(self, path: str) -> list[Note]:
-        """Return a note about the blocks that are left as they are, if there are any."""
+        """Return a note about blocks that are left as they are, if any."""
         parts = []
         for places, reason, reasons in (
             (self.misread, "its markup is not known", "their markup is not known"),

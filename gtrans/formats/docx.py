@@ -1,6 +1,6 @@
 """DOCX, the format of Microsoft Word (Office Open XML, ECMA-376).
 
-Only the text of paragraphs (``w:t``) is replaced. Every other part of the file stays as it is.
+Only the text of paragraphs (``w:t``) is replaced.
 """
 
 from __future__ import annotations
@@ -125,7 +125,6 @@ class Docx(DocumentFile):
                 self.staying.append(name)
 
     def _translated_parts(self, names: Mapping[str, Sequence[str]]) -> list[str]:
-        """Return the names of the parts that are translated, of ``names`` by type."""
         main = names.get("main+xml", [])
         if not main:
             raise GtransError(f"'{self.path}' is no DOCX file: it has no main document")
@@ -141,12 +140,7 @@ class Docx(DocumentFile):
         return [*main, *sorted(others)]
 
     def _read(self, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
-        """Return a file of the archive, unpacked up to the size that it states.
-
-        Raises:
-            GtransError: it is too large.
-            BadZipFile: it is damaged.
-        """
+        """Return an unpacked file of the archive; GtransError beyond its stated size."""
         if member.file_size > _LARGEST:
             raise GtransError(
                 f"'{self.path}': {member.filename} unpacks to {member.file_size >> 20} MiB, more "
@@ -209,10 +203,7 @@ class Docx(DocumentFile):
 
 
 def _names_by_type(types: Any, files: Iterable[str]) -> dict[str, list[str]]:
-    """Return the names of the files by the ends of their types, which ``types`` has.
-
-    It has them by the name of a file, or by the end of the name.
-    """
+    """Return the names of files by the last part of their content types."""
     by_name: dict[str, str] = {}
     for entry in types.iter("{*}Override", "{*}Default"):
         key = entry.get("PartName") or f".{str(entry.get('Extension')).lower()}"
@@ -263,7 +254,7 @@ def _set_property(
 
 
 def _repeated(root: Any) -> dict[Any, list[tuple[Any, Any]]]:
-    """Return the texts of text boxes that are repeated for older programs, with their originals."""
+    """Return text elements repeated for older programs, with their originals."""
     repeated: dict[Any, list[tuple[Any, Any]]] = {}
     for element in root.iter(f"{_COMPATIBLE}AlternateContent"):
         new = element.find(f"{_COMPATIBLE}Choice")
@@ -280,7 +271,7 @@ def _repeated(root: Any) -> dict[Any, list[tuple[Any, Any]]]:
 def _content(paragraph: Any) -> Iterator[Item]:
     """Yield the text of a paragraph: a mark for each change of format, points for anything else.
 
-    The mark that opens a text holds its elements ``w:t``: neighbours of one look.
+    The mark that opens a text holds its elements ``w:t``.
     """
     if _CODE.fullmatch(_value(paragraph, "pPr/w:pStyle")):
         return
@@ -302,11 +293,7 @@ def _content(paragraph: Any) -> Iterator[Item]:
 
 
 def _elements(parent: Any) -> Iterator[Any]:
-    """Yield the elements of a paragraph in order: in its runs, and between and around them.
-
-    An element around runs comes before its contents. Its end ends a text, too, which is known by
-    the parent of the runs.
-    """
+    """Yield the elements in and around runs in order; an element around runs comes first."""
     for element in parent:
         is_element = isinstance(element.tag, str)
         if not is_element or element.tag in _PROPERTIES or element.tag in _READINGS:
@@ -319,7 +306,7 @@ def _elements(parent: Any) -> Iterator[Any]:
 
 
 def _look(element: Any) -> tuple[Any, bytes] | None:
-    """Return the parent and the format of the run of a text; None: it is no text, or code."""
+    """Return the parent and the format of a text's run; None: it is no text, or code."""
     from lxml import etree
 
     run = element.getparent()
@@ -354,7 +341,7 @@ def _comparable(content: Content) -> list[object]:
 def _write(items: Content) -> None:
     """Put the text between two changes of format into the elements before it.
 
-    Behind a point, it belongs to the elements that follow.
+    Text behind a point belongs to the elements that follow.
     """
     groups: list[list[Any]] = []  # elements of one look
     texts: list[str] = []  # of each group

@@ -1,8 +1,7 @@
-"""HTML.
+"""HTML: tags and text are taken apart, and put together again with other text.
 
-The file is taken apart into tags and text, and put together again with other text. Comments,
-scripts, tags but for their texts (``alt``, ``title``, ..) and ``lang``, and white space between
-blocks stay byte for byte.
+Comments, scripts, white space between blocks and tags stay byte for byte, except translated
+attributes (``alt``, ``title``, ..), ``lang`` and ``dir``.
 """
 
 from __future__ import annotations
@@ -77,7 +76,7 @@ _ENDED_BY: dict[str, frozenset[str]] = {
     "td": _CELL,
     "th": _CELL,
 }
-"""The elements whose end tag may be left out (HTML, 13.1.2.4), and the tags that end them then."""
+"""Elements whose end tag may be left out (HTML, 13.1.2.4), and the tags that end them then."""
 _ENDING = frozenset[str]().union(*_ENDED_BY.values())
 
 # A tag or a comment ends where browsers end it (HTML, 13.2.5); what template engines replace is
@@ -115,7 +114,7 @@ _HIDING = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)\
 
 
 class HtmlAttribute(NamedTuple):
-    """An attribute: its value without quotes, and the place of the value with quotes in the tag."""
+    """An attribute: its value, and the span of the value with quotes in the tag."""
 
     value: str
     span: tuple[int, int]
@@ -127,13 +126,11 @@ class HtmlPart:
 
     Attributes:
         kind: ``begin`` or ``end`` of a tag, ``text``, ``template``, ``other`` (such as a comment),
-            ``unclosed``: a tag that does not end, or ``whole``: elements with their contents that
-            are left alone.
+            ``unclosed``: a tag that does not end, or ``whole``: elements that are left alone.
         name: of the tag, or of the first element of a whole.
-        raw: as it is in the file.
-        line: where it begins.
-        changes: the values of attributes that change, by their places with quotes: translated
-            texts, or the name (``lang``, ``dir``) of one that follows the target language.
+        raw: source text.
+        changes: new values of attributes by their spans: blocks, or ``lang`` and ``dir`` for those
+            that follow the target language.
     """
 
     kind: str
@@ -161,7 +158,7 @@ class HtmlPart:
         return attributes
 
     def translate(self) -> bool | None:
-        """Return what a begin tag says of being translated: ``translate`` or ``notranslate``."""
+        """Return whether a begin tag asks for translation or forbids it; None: neither."""
         if "translate" not in self.raw:
             return None
         attributes = self.attributes()
@@ -208,10 +205,7 @@ def _parts(text: str, line: int) -> Iterator[HtmlPart]:
 
 
 def mark_of(kind: str, name: str, what: object) -> Mark:
-    """Return the mark for a part of running text, for which ``what`` is written.
-
-    For ``kind`` and ``name`` see :class:`HtmlPart`.
-    """
+    """Return the mark that writes ``what``, for an :class:`HtmlPart` in running text."""
     if kind in ("begin", "end") and name not in VOID:
         is_script = kind == "begin" and name in ("sub", "sup")
         return Mark("open" if kind == "begin" else "close", what, script=is_script)
@@ -229,8 +223,6 @@ def mark_of(kind: str, name: str, what: object) -> Mark:
 
 @dataclass(eq=False)
 class _Element:
-    """An open element; ``left_by``: the outermost element that makes it stay as it is."""
-
     name: str
     line: int
     left_by: _Element | None
@@ -240,7 +232,7 @@ class _OpenElements:
     """The open elements at a place of the file.
 
     Attributes:
-        unended: line and name of each tag, or element that is left alone, that does not end.
+        unended: line and name of tags, and of elements left alone, that do not end.
     """
 
     def __init__(self) -> None:
@@ -250,7 +242,7 @@ class _OpenElements:
         self._ending: list[int] = []  # numbers of those that end others, or may have no end tag
 
     def read(self, part: HtmlPart) -> _Element | None:
-        """Go on by a part of the file; return the element that makes it stay, if there is one."""
+        """Read the next part; return the element that makes it stay, if any."""
         if part.kind == "unclosed":
             self.unended.append((part.line, part.name))
         if part.kind == "begin":
@@ -294,7 +286,6 @@ class _OpenElements:
                 return
 
     def _close(self, first: int, name: str | None) -> None:
-        """Close the elements from ``first`` on: the first by ``name``, others have no end tag."""
         for number, element in enumerate(self._open[first:]):
             self._names[element.name] -= 1
             has_end_tag = number == 0 and element.name == name
@@ -312,10 +303,8 @@ class _OpenElements:
 class HtmlText:
     """HTML as parts that stay and blocks that are translated, in order.
 
-    ``line`` is where it begins in its file.
-
     Attributes:
-        blocks: the translated texts, before each its attributes'.
+        blocks: the translated texts; attributes come before the text around them.
         unended: see :class:`_OpenElements`.
     """
 
@@ -337,7 +326,7 @@ class HtmlText:
                 self._content.append(block)
 
     def _parts(self, text: str, line: int) -> Iterator[HtmlPart]:
-        """Yield the parts; stretches of them that are left alone are one part."""
+        """Yield the parts, with elements that are left alone as one part."""
         elements = _OpenElements()
         parts_read = [(elements.read(part), part) for part in _parts(text, line)]
         elements.end()
@@ -363,7 +352,6 @@ class HtmlText:
         return self._checked(content, line, raw)
 
     def _checked(self, content: Content, line: int, raw: str) -> Block | None:
-        """Return text as a block, if it is translated; ``raw``: as it is in the file."""
         block = Block(with_points(content), self._split, line)
         is_taken = self._check.takes(block, _comparable(raw), _comparable_items)
         return block if is_taken else None
@@ -395,7 +383,7 @@ class HtmlText:
     ) -> str:
         """Return the HTML with other sentences; see :meth:`DocumentFile.translated`.
 
-        ``languages``, of source and target, are for attributes ``lang`` and ``dir``.
+        ``languages`` are source and target.
         """
         writer = _Writer(languages)
         for block in self.blocks:
@@ -433,8 +421,6 @@ def _content_of_attribute(value: str) -> list[Item]:
 
 
 class _Writer:
-    """Writes translated blocks, by their ``id``, and tags whose attributes change."""
-
     def __init__(self, languages: tuple[str, str] | None) -> None:
         self.items: dict[int, list[Item]] = {}
         self._languages = languages
@@ -485,7 +471,6 @@ def _comparable_items(items: Content) -> str:
 
 
 def _language(value: str, is_page: bool, languages: tuple[str, str] | None) -> str | None:
-    """Return the new value of ``lang`` of the page, or of text in the source language."""
     if languages is None:
         return None
     source, target = languages
@@ -497,7 +482,7 @@ def _language(value: str, is_page: bool, languages: tuple[str, str] | None) -> s
 
 
 def _direction(value: str, languages: tuple[str, str] | None) -> str | None:
-    """Return the new value of ``dir``, also where it is missing; None: it stays."""
+    """Return the new value of ``dir``; None: it stays."""
     if languages is None:
         return None
     source, target = ("rtl" if is_right_to_left(lang) else "ltr" for lang in languages)
@@ -506,7 +491,7 @@ def _direction(value: str, languages: tuple[str, str] | None) -> str | None:
 
 
 def unended_notes(page: HtmlText, path: str) -> list[Note]:
-    """Return a note for each element of the file ``path`` that has no end and stays as it is."""
+    """Return a note for each element without an end, which stays as it is."""
     notes = []
     for line, name in page.unended:
         detail = f": <{name}> has no end, and what it holds stays as it is"

@@ -1,11 +1,9 @@
 """Running text with inline markup: sentences out, and translations in with the markup placed.
 
-A block is a sequence of text and marks. Marks are left out of its sentences, which a model
-translates, and set into the translation by this rule: words and symbols that stand in both, in the
-same order (names, numbers, punctuation), are fixed points; a mark between two of them keeps its
-share of the words between them, and a mark inside one of them stays there. Marks never change their
-order, so the tree of the markup is the same, and marked text keeps at least one word as long as
-there are enough words. A block without a letter, such as a number in a table, is left as it is.
+Sentences have no marks. Words and symbols that source and translation share in order (names,
+numbers, punctuation) are fixed points: a mark between two of them keeps its share of the words
+between them, and a mark inside one stays there. Marks never change their order, so the tree of the
+markup is the same. Marked text keeps at least one word as long as there are enough.
 """
 
 from __future__ import annotations
@@ -27,13 +25,13 @@ class Mark:
     """Inline markup.
 
     Attributes:
-        kind: the begin or the end of marked text, or a point, which stands between words and has
-            no text to translate, such as an image or code.
+        kind: the begin or end of marked text, or a point without text to translate, such as an
+            image or code.
         what: what the format writes for it.
-        breaks: it ends a line, so that no sentence goes on behind it.
-        hidden: a point that readers do not see, such as a comment.
-        script: the begin of a sub- or superscript.
-        leads: where it begins a line it stays there, as a picture or a box to tick does.
+        breaks: ends a line, and so a sentence.
+        hidden: readers do not see it, such as a comment.
+        script: begins a sub- or superscript.
+        leads: stays at the begin of a line, such as a picture or a box to tick.
     """
 
     kind: Literal["open", "close", "point"]
@@ -90,14 +88,14 @@ _NOWHERE = (1 << 62, 1 << 62)
 
 
 def with_addresses(text: str) -> Iterator[Item]:
-    """Yield a text in which web and mail addresses are points."""
+    """Yield text, with web and mail addresses as points."""
     for number, part in enumerate(_ADDRESS.split(text)):
         is_address = number % 2 == 1
         yield Mark("point", part) if is_address else part
 
 
 def with_points(content: Content, addresses: bool = True) -> Iterator[Item]:
-    """Yield a text in which placeholders are points, and with ``addresses`` addresses too.
+    """Yield text and marks, with placeholders and ``addresses`` as points.
 
     A placeholder may have marks inside, as Word makes them.
     """
@@ -150,7 +148,7 @@ def _text_with_addresses(text: str) -> Iterator[Item]:
 
 
 def _with_scripts_as_points(content: Content) -> Iterator[Item]:
-    """Yield a text in which scripts at a word are points, since 10<sup>6</sup> is not 106."""
+    """Make scripts at a word points, since 10<sup>6</sup> is not 106."""
     ends = _pairs(content)
     last = " "  # the character before
     number = 0
@@ -175,7 +173,6 @@ def _has_white_space(content: Content) -> bool:
 
 
 def _pairs(content: Content) -> dict[int, int]:
-    """Return the number of the end for the number of each begin of marked text."""
     pairs: dict[int, int] = {}
     begins: list[int] = []
     for number, item in enumerate(content):
@@ -208,12 +205,12 @@ def _is_letter(character: str) -> bool:
 
 
 def _as_read(text: str) -> str:
-    """Return a text as a model reads it: all its white space and hyphens are ordinary ones."""
+    """Return a text as a model reads it: with ordinary spaces and hyphens."""
     return re.sub(r"\s", " ", text).replace("\u2011", "-")
 
 
 def _one_space(white: str) -> str:
-    """Return white space as one character: the first that is no ordinary space, or a space."""
+    """Return one character for white space: its first special space, or a space."""
     for character in white:
         if character not in " \t\r\n\f":
             return character
@@ -225,7 +222,7 @@ def _one_space_each(text: str) -> str:
 
 
 def _same_words(here: Sequence[str], there: Sequence[str]) -> Iterator[tuple[int, int, int]]:
-    """Yield the stretches of words that are in both: their begins and the number of words."""
+    """Yield begin here, begin there and length of common stretches of words."""
     if here == there:
         yield 0, 0, len(here)
         return
@@ -235,7 +232,7 @@ def _same_words(here: Sequence[str], there: Sequence[str]) -> Iterator[tuple[int
 
 
 class _Units:
-    """The words and symbols of a text, as a model reads them, with their begins and ends."""
+    """Words and symbols, as a model reads them."""
 
     def __init__(self) -> None:
         self.begins: list[int] = []
@@ -257,8 +254,6 @@ class _Units:
 
 @dataclass
 class _Placed:
-    """A mark and its place: characters of the text before it, and the white space beside it."""
-
     mark: Mark
     offset: int
     before: str
@@ -269,11 +264,9 @@ class _Line:
     """A part of a block in which nothing ends a line.
 
     Attributes:
-        text: the text without marks and with single spaces, whose kinds are kept.
-        marks: its marks, but for those in ``head``.
+        text: without marks, each white space as one character.
+        marks: all but those in ``head``.
         head, tail: content that stays at its begin and its end.
-        spans: where its sentences are.
-        units: its words and symbols.
     """
 
     def __init__(self, content: Content, split: Splitter) -> None:
@@ -335,7 +328,7 @@ class _Line:
 
 
 def _leading(content: Content) -> int:
-    """Count the items that stay at the begin of a line: all up to the last mark that leads it."""
+    """Count the items up to the last mark that stays at the begin of a line."""
     count = 0
     for number, item in enumerate(content, start=1):
         if isinstance(item, str):
@@ -347,10 +340,7 @@ def _leading(content: Content) -> int:
 
 
 def _between(text: str, words: str, marks: Sequence[_Placed], white: str) -> str:
-    """Return the white space between two texts without the marks between them.
-
-    ``white`` is the white space behind the last mark.
-    """
+    """Return the white space between two texts without the marks between them."""
     seen = [number for number, placed in enumerate(marks) if placed.mark.is_seen]
     spaces = [placed.before for placed in marks]
     spaces.append(white)
@@ -371,13 +361,7 @@ def _between(text: str, words: str, marks: Sequence[_Placed], white: str) -> str
 
 
 class Block:
-    """Running text with marks; see :class:`TextBlock` for its attributes.
-
-    Args:
-        content: text and marks.
-        split: finds the sentences of a text.
-        line: where it begins in its file.
-    """
+    """Running text with marks; see :class:`TextBlock` for its attributes."""
 
     def __init__(self, content: Iterable[Item], split: Splitter, line: int = 0) -> None:
         self.line = line
@@ -410,11 +394,9 @@ class Block:
         return self.translated(self.sentences, None)
 
     def translated(self, translations: Iterable[str], joint: str | None) -> list[Item]:
-        """Return the content with translated text.
+        """Return the content with translated ``sentences``.
 
-        Args:
-            translations: of ``sentences``.
-            joint: text between two sentences of the translation; None: as in the source.
+        ``joint`` is the text between two of them; None: as in the source.
         """
         following = iter(translations)
         self.moved = False
@@ -431,7 +413,7 @@ class Block:
 
 
 def with_texts(content: Iterable[Item]) -> Iterator[Item]:
-    """Yield text and marks, with the content that points were made of."""
+    """Yield text and marks, with the content of points that were text."""
     for item in content:
         if isinstance(item, Mark) and isinstance(item.what, Verbatim):
             yield from with_texts(item.what)
@@ -454,7 +436,7 @@ def joined(content: Iterable[Item]) -> list[Item]:
 
 
 class _MarkedPart(NamedTuple):
-    """Marked text inside a word: how many of its characters, and the numbers of the two marks."""
+    """Marked text inside a word, and the numbers of its two marks."""
 
     length: int
     begin: int
@@ -467,13 +449,10 @@ _NOTHING_MARKED = _MarkedPart(0, -1, -1)
 class _Translation:
     """The translation of a line.
 
-    A place in it is the number of characters before; one between two units is where the second
-    begins.
+    A place is the number of characters before it; between two units, the second's begin.
 
     Attributes:
-        text: the translation without marks.
-        units: its words and symbols.
-        same: the numbers of units of the line that are in the translation, and there.
+        same: units of the line that are also in the translation, and their numbers there.
         moved: markup inside a word has to go behind it or around the whole word.
     """
 
@@ -497,7 +476,6 @@ class _Translation:
                 self._add(span, line.text[begin:end])
 
     def _add(self, span: tuple[int, int], sentence: str) -> None:
-        """Add the translation of the sentence at ``span``."""
         source = self.line.units
         target = self.units
         first_target = len(target.words)
@@ -519,7 +497,7 @@ class _Translation:
         self._edges[last] = len(target.words)
 
     def _keep_characters(self, unit: int, other: int, size: int) -> None:
-        """Write ``size`` words that are the same with the hyphens and spaces of the line."""
+        """Give ``size`` equal words the hyphens and spaces of the line."""
         source, target = self.line.units, self.units
         original = self.line.text[source.begins[unit] : source.ends[unit + size - 1]]
         begin = target.begins[other]
@@ -548,14 +526,12 @@ class _Translation:
         yield self.text[done:]
 
     def _begin(self, unit: int) -> int:
-        """Return where a unit begins; behind the last one, where the text ends."""
         begins = self.units.begins
         return begins[unit] if unit < len(begins) else len(self.text)
 
     # ---- where marks stand ----
 
     def _places(self) -> list[int]:
-        """Return the place of each mark: in their order, with words between begins and ends."""
         marks = self.line.marks
         pairs = _pairs([placed.mark for placed in marks])
         marked_parts = self._marked_parts(pairs)
@@ -592,10 +568,7 @@ class _Translation:
         return places
 
     def _put_in_order(self, places: list[int], ends: Mapping[int, int]) -> None:
-        """Change the places of marks so that they are in order, with words between pairs.
-
-        ``ends`` has the number of the end for the number of each begin.
-        """
+        """Make places ascend, with words between the begins and ends of ``ends``."""
         begins = {end: begin for begin, end in ends.items()}
         lowest = 0
         for number, place in enumerate(places):
@@ -616,7 +589,7 @@ class _Translation:
             places[number] = highest
 
     def _marked_parts(self, pairs: Mapping[int, int]) -> dict[int, _MarkedPart]:
-        """Return the longest marked text inside each word that has a mark, by the word's number."""
+        """Return the longest marked text inside each word that has a mark."""
         parts: dict[int, _MarkedPart] = {}
         source, marks = self.line.units, self.line.marks
         for begin, end in pairs.items():
@@ -655,7 +628,7 @@ class _Translation:
         return near
 
     def _share(self, unit: int, late: bool) -> int:
-        """Return the unit of the translation for one of the line; ``late``: behind insertions."""
+        """Map a unit of the line to the translation; ``late``: behind insertions."""
         source_anchors = [anchor for anchor, _ in self._anchors]
         following = bisect_left(source_anchors, unit)
         if following == len(source_anchors):
@@ -698,7 +671,6 @@ class _Translation:
     def _spaces_of_points(
         self, unit: int, marks: Sequence[_Placed], spaces: list[str], gap: str
     ) -> list[str]:
-        """Return the white space where code, pictures or placeholders are among the marks."""
         seen = [number for number, placed in enumerate(marks) if placed.mark.is_seen]
         # The words between two points are gone: one space. `{a} and {b}` is `{a} {b}`.
         for point, next_point in pairwise(seen):
@@ -754,7 +726,6 @@ def _spaces_of_source(marks: Sequence[_Placed]) -> list[str]:
 
 
 def _spaces_of_tags(marks: Sequence[_Placed], spaces: list[str], gap: str) -> list[str]:
-    """Return the white space where all marks are begins and ends of marked text."""
     # No space was beside the tags, or none is there: `Go<b>ing</b> home` has none.
     if not gap or not any(spaces):
         return _with_gap(gap, spaces, marks)
@@ -771,7 +742,7 @@ def _spaces_of_tags(marks: Sequence[_Placed], spaces: list[str], gap: str) -> li
 
 
 def _with_gap(gap: str, spaces: Sequence[str], marks: Sequence[_Placed]) -> list[str]:
-    """Return ``gap`` before the first mark that is no end of marked text, and no other space."""
+    """Return ``gap`` before the first mark that ends no marked text, and no other space."""
     beside = [""] * len(spaces)
     slot = 0
     while slot < len(spaces) - 1 and marks[slot].mark.kind == "close":

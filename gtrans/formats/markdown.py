@@ -1,8 +1,7 @@
 """Markdown files.
 
-Only the lines of paragraphs, headings and cells are written anew, each of them on one line; all
-others stay byte for byte. After every block its inline markup is parsed again: what Markdown
-cannot express in the translation is given up and reported.
+Only paragraphs, headings and cells are written anew, each on one line. After every block its inline
+markup is parsed again: what Markdown cannot express in the translation is given up and reported.
 """
 
 from __future__ import annotations
@@ -43,11 +42,9 @@ class TextPlace:
     """Where running text or HTML stands, in characters of the file.
 
     Attributes:
-        line: where it begins, from 1.
-        begin, end: of the text.
+        line: from 1.
         further: the markup before its second line and the others.
         blocks: its translated blocks.
-        html: the HTML, or None.
         token: the inline markup, if it is no HTML.
         in_table: it is a cell.
         is_paragraph: a block can begin in its text.
@@ -67,7 +64,7 @@ class TextPlace:
 
     @property
     def line_begin(self) -> str:
-        """The markup before the second line, as before all further lines."""
+        """The markup before the second line."""
         return self.further[0] if self.further else ""
 
 
@@ -84,7 +81,6 @@ class _Emphasis(str):
 
 
 def _content(token: Token, parent: str, line_begin: str) -> Iterator[Item]:
-    """Yield the text and marks of a token inside an element of the type ``parent``."""
     children = list(token.children or ())
     leading = _leading_mark(children, parent, line_begin)
     if leading is not None:
@@ -128,7 +124,7 @@ def _content(token: Token, parent: str, line_begin: str) -> Iterator[Item]:
 
 
 def _tag(child: Token) -> tuple[str, str]:
-    """Return whether inline HTML is the begin or the end of an element, and the name of that."""
+    """Return ``begin`` or ``end``, and the element's name, of inline HTML."""
     tag = TAG.match(child.content)
     if tag is None:
         return "", ""
@@ -136,7 +132,6 @@ def _tag(child: Token) -> tuple[str, str]:
 
 
 def _leading_mark(children: list[Token], parent: str, line_begin: str) -> Mark | None:
-    """Take a box to tick, a colon or the kind of a quotation from the begin of ``children``."""
     if not children or children[0].type != "text":
         return None
     begin = children[0].content
@@ -151,7 +146,7 @@ def _leading_mark(children: list[Token], parent: str, line_begin: str) -> Mark |
 
 
 def _kind_of_quotation(children: list[Token], begin: str, line_begin: str) -> Mark | None:
-    """Take ``[!NOTE]`` out of the children of a quotation that begins with the text ``begin``."""
+    """Take ``[!NOTE]`` out of the children of a quotation."""
     match = _ALERT.match(begin)
     if match is None:
         return None
@@ -177,7 +172,7 @@ _PUNCTUATION = frozenset(string.punctuation)
 
 
 def _written(items: Content, place: TextPlace, brackets: bool = True) -> str:
-    """Return the Markdown of text and marks; ``brackets``: brackets of the text are escaped."""
+    """Return the Markdown of text and marks; ``brackets``: escape brackets of the text."""
     special = _SPECIAL if brackets else _SPECIAL_BUT_BRACKETS
     parts: list[str] = []
     links: list[int] = []  # where the texts of open links begin
@@ -217,7 +212,7 @@ def _escaped(
 
 
 def _without_place(text: str, place: TextPlace) -> str:
-    """Return the text of a place without the begins of its lines, as markdown-it gives it."""
+    """Return a place's text without the begins of lines, as markdown-it gives it."""
     text = text.replace("\n" + place.line_begin, "\n")
     return text.replace("\\|", "|") if place.in_table else text
 
@@ -260,7 +255,7 @@ _VALUE = re.compile(r"""["']([^"'\n]+)["']""")
 
 
 class _LineSpan(NamedTuple):
-    """Where a line of a token stands in its line of the file; -1: it is written otherwise."""
+    """Where a token's line stands in a line of the file; -1: written otherwise."""
 
     begin: int
     end: int
@@ -336,7 +331,7 @@ class Markdown(DocumentFile):
                 self.unread.append(Note(self.place(place.line), KEPT, _TO_KEEP))
 
     def _spans(self, token: Token, first: int, in_table: bool, behind: int) -> list[_LineSpan]:
-        """Return where the lines of a token stand in the file; ``behind`` the cell before it."""
+        """Return where the lines of a token stand; ``behind``: the cell before it."""
         spans = []
         lines = token.content.rstrip("\n").split("\n")
         for line, raw in zip(lines, self.lines[first:], strict=False):
@@ -357,7 +352,6 @@ class Markdown(DocumentFile):
             self.unread += unended_notes(place.html, self.path)
 
     def _read_text(self, place: TextPlace, parent: str, is_found: bool) -> None:
-        """Find out whether running text in an element ``parent`` is translated."""
         content = _content(place.token, parent, place.line_begin)
         block = Block(content, self._split, place.line)
         if not is_found:
@@ -475,7 +469,7 @@ def _is_emphasis(item: Item) -> bool:
 
 
 def _titles_in(tag: str) -> int:
-    """Count the values of a tag of a template engine that are texts of several words."""
+    """Count the values of a template tag that are texts of several words."""
     count = 0
     for value in _VALUE.findall(tag):
         if " " in value and is_prose(value):

@@ -1,8 +1,7 @@
-"""A parser of Markdown: CommonMark and what its dialects add.
+"""A parser of Markdown: markdown-it's CommonMark, and rules for its dialects.
 
-It knows tables, strikethrough, footnotes, definition lists, math, front matter, containers and
-directives of documentation programs, and lines and tags of template engines. The parser is
-markdown-it with rules of its own.
+Dialects have tables, strikethrough, footnotes, definition lists, math, front matter, containers,
+directives, and template engines.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ def parser() -> MarkdownIt:
 
 
 def outline(tokens: Sequence[Token]) -> list[tuple[str, ...]]:
-    """Return the tree of a text: its blocks and inline markup but emphasis, without words."""
+    """Return the tree of a text: blocks and inline markup but emphasis, without words."""
     tree: list[tuple[str, ...]] = []
     for token in tokens:
         if token.type == "inline":
@@ -79,7 +78,7 @@ def outline(tokens: Sequence[Token]) -> list[tuple[str, ...]]:
 
 
 def inline_outline(token: Token, without: Sequence[str] = ()) -> list[tuple[str, ...]]:
-    """Return the inline markup of a token, but for some kinds of it."""
+    """Return a token's inline markup, ``without`` some kinds."""
     tree: list[tuple[str, ...]] = []
     for child in token.children or ():
         kind = child.type.rpartition("_")[0]
@@ -125,7 +124,6 @@ def _line(state: StateBlock, number: int) -> str:
 
 
 def _first_character(state: StateBlock, number: int) -> str:
-    """Return the first character of a line, by which most lines are told apart at once."""
     begin = state.bMarks[number] + state.tShift[number]
     return state.src[begin : begin + 1]
 
@@ -199,7 +197,7 @@ def _container(state: StateBlock, first: int, end: int, silent: bool) -> bool:
 
 
 def _directive(state: StateBlock, first: int, end: int, silent: bool) -> bool:
-    """A fence of MyST that holds Markdown, such as ```{note}, and the Markdown in it."""
+    """A fence of MyST that holds Markdown, such as ```{note}."""
     if _first_character(state, first) not in "`~" or state.is_code_block(first):
         return False
     opening = _DIRECTIVE.fullmatch(_line(state, first))
@@ -226,7 +224,7 @@ def _directive(state: StateBlock, first: int, end: int, silent: bool) -> bool:
 
 
 def _structure(state: StateBlock, first: int, end: int, silent: bool) -> bool:
-    """Lines that are no text: of extensions and template engines."""
+    """Lines of extensions and template engines that are no text."""
     if _first_character(state, first).isalnum() or state.is_code_block(first):
         return False
     line = _line(state, first)
@@ -254,10 +252,7 @@ def _is_directive(title: re.Match[str]) -> bool:
 
 
 def _is_title(title: re.Match[str]) -> bool:
-    """Return whether the words behind a marker are a title.
-
-    In ``:::{code} python`` they are an argument.
-    """
+    """Return whether a marker's words are a title, not an argument: ``:::{code} python``."""
     words = title["title"]
     if _is_directive(title) and " " not in words.strip():
         return False
@@ -265,7 +260,7 @@ def _is_title(title: re.Match[str]) -> bool:
 
 
 def _behind_tags(state: StateBlock, first: int, end: int) -> int:
-    """Return the line behind tags of a template engine that stand alone; 0: there are none."""
+    """Return the line behind template tags that stand alone, or 0."""
     text = _line(state, first)
     if not text.startswith("{"):
         return 0
@@ -279,7 +274,7 @@ def _behind_tags(state: StateBlock, first: int, end: int) -> int:
 
 
 def _behind_code(state: StateBlock, first: int, end: int, name: str) -> int:
-    """Return the line behind the tag that ends the code of a tag ``name``; 0: there is none."""
+    """Return the line behind the tag that ends the code of a tag ``name``, or 0."""
     closing = re.compile(rf"\{{[%{{]+[<%]?\s*(?:end|/)\s*{name}\b")
     for number in range(first, end):
         if closing.search(_line(state, number)):
@@ -298,12 +293,10 @@ _TARGET = re.compile(rf"(?:{PLACEHOLDER_OR_MATH.pattern}|[^\s()<>])+")
 
 
 def _template(state: StateInline, silent: bool) -> bool:
-    """``{{ name }}`` and the like, which another program replaces."""
     return _matched(state, silent, PLACEHOLDER_OR_MATH, _BRACES)
 
 
 def _undefined_reference(state: StateInline, silent: bool) -> bool:
-    """What no other rule knows, but is no word."""
     return _matched(state, silent, _REFERENCE)
 
 
@@ -342,7 +335,7 @@ def _unknown_link(state: StateInline, silent: bool) -> bool:
 
 
 def _destination(text: str, position: int, maximum: int) -> Any:
-    """Read the target of a link, which may be a placeholder with spaces: ``({{< ref "a" >}})``."""
+    """Read the target of a link, maybe a placeholder with spaces: ``({{< ref "a" >}})``."""
     from markdown_it.helpers import parseLinkDestination
 
     match = _TARGET.match(text, position, maximum)
@@ -355,7 +348,7 @@ class LinkEnd(str):
     """The end of a link, from the bracket on.
 
     Attributes:
-        words: the text between its brackets, which is its reference if it has no other.
+        words: the link's text, which is its reference if it has no other.
     """
 
     words: str
@@ -367,7 +360,7 @@ class LinkEnd(str):
         return end
 
     def behind(self, text: str) -> str:
-        """Return the end of a link, behind its text, which may be a translation."""
+        """Return the end of the link behind ``text``, which may be a translation."""
         names_its_text = self in ("]", "][]")
         if names_its_text and " ".join(text.split()) != self.words:
             return f"][{self.words}]"
@@ -375,7 +368,7 @@ class LinkEnd(str):
 
 
 class _RememberingRule:
-    """A rule that gives its inline tokens ``meta["raw"]``, as they are written in the source."""
+    """Stores the source of a rule's inline tokens in ``meta["raw"]``."""
 
     def __init__(self, name: str, rule: Any) -> None:
         self._rule = rule

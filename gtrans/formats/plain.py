@@ -18,9 +18,9 @@ from gtrans.text.reader import (
 
 
 class Line(Block):
-    """A line that is not empty: running text, or without ``split`` a sentence, whatever it holds.
+    """A line that is not empty: running text, or without ``split`` a sentence.
 
-    Placeholders are not translated, and of running text addresses.
+    Placeholders are not translated, nor addresses in running text.
     """
 
     def __init__(self, text: str, split: Splitter | None, line: int) -> None:

@@ -1,7 +1,7 @@
 """Rows of documents with ids: JSON lines and tables (TSV), such as WMT24++'s to WMT26.
 
-The translation of a row is its field ``hypothesis``, the name by which ``gtrans score`` finds it;
-all other fields stay as they are.
+The translation of a row is its field ``hypothesis``, which ``gtrans score`` finds; all other fields
+stay.
 """
 
 from __future__ import annotations
@@ -32,10 +32,7 @@ _FENCE = re.compile(r"\s*(```+|~~~+)")
 
 @dataclass
 class _Row:
-    """A row: its line from 1, the id of its segment if it has one, and the lines of its text.
-
-    Lines that stay as they are are strings.
-    """
+    """A row; ``number`` is its line from 1, ``name`` the id of its segment."""
 
     number: int
     name: str
@@ -43,7 +40,6 @@ class _Row:
 
     @property
     def blocks(self) -> list[Block]:
-        """The translated blocks."""
         blocks: list[Block] = []
         for line in self.lines:
             if isinstance(line, Line):
@@ -54,7 +50,6 @@ class _Row:
 
     @property
     def sentences(self) -> int:
-        """The number of translated sentences."""
         return sum(len(block.sentences) for block in self.blocks)
 
     def translated(
@@ -75,7 +70,7 @@ class _Row:
 
 
 class RowFile(DocumentFile):
-    """JSON lines or a table; rows of one document are in its order, also if others are between.
+    """JSON lines or a table; rows of a document need not be neighbours.
 
     If most texts begin with a tag or a fence, all are read as HTML, and fenced code stays.
     """
@@ -126,7 +121,6 @@ class RowFile(DocumentFile):
             self.documents.append([block for row in group for block in row.blocks])
 
     def _lines_of_text(self, text: str, number: int, as_one: bool) -> Iterator[str | Line]:
-        """Yield the lines of a text; ``as_one``: it is a segment, so that it has only one."""
         for line in [text] if as_one else text.split("\n"):
             words = " ".join(line.split())
             yield Line(words, self._split, number) if words else ""
@@ -147,7 +141,7 @@ class RowFile(DocumentFile):
                 yield HtmlText(line, self._split or whole, number, self.check)
 
     def names(self) -> list[tuple[str, list[str]]]:
-        """The ids of the file, as far as it has them."""
+        """Return ids of documents and sentences; numbers stand for missing ids."""
         names = []
         for name, rows in self.rows.items():
             ids: list[str] = []

@@ -1,8 +1,7 @@
 """Sentences of running text: the rules of sentencex, and which of its sentences belong together.
 
-sentencex (Wikimedia) is kept and knows 260 languages, but ends sentences behind ordinals, titles
-and quotations. A sentence that is too long costs little, and one that is cut is lost, so neighbours
-are joined when in doubt.
+sentencex (Wikimedia) ends sentences behind ordinals, titles and quotations. A long sentence costs
+little, and a cut one is lost, so neighbours are joined when in doubt.
 """
 
 from __future__ import annotations
@@ -37,10 +36,9 @@ _CLOSED = re.compile(r"[」』）〉》】”’]$")
 
 
 def splitter(lang: str) -> Splitter:
-    """Return what turns running text of a language into its sentences; nothing is downloaded.
+    """Return a function that splits running text into sentences; nothing is downloaded.
 
-    Args:
-        lang: code of the language; general rules are used for one that nobody knows.
+    General rules serve an unknown language.
     """
     from sentencex import segment
 
@@ -70,7 +68,6 @@ def whole(text: str) -> list[str]:
 
 
 def _go_on(before: str, space: str, behind: str, lang: str) -> bool:
-    """Return whether a sentence goes on behind what was taken for its end."""
     first = behind.lstrip("\"'„“«‘([")[:1]
     begins_with_accent = unicodedata.category(behind[0]).startswith("M")
     if first.islower() or begins_with_accent:
@@ -84,7 +81,7 @@ def _go_on(before: str, space: str, behind: str, lang: str) -> bool:
 def _is_short(word: str, before: str, first: str, lang: str) -> bool:
     """Return whether the full stop behind a word belongs to it.
 
-    The word is the last one of ``before``; ``first`` is the letter behind the full stop.
+    ``word`` ends ``before``; ``first`` is the letter behind the full stop.
     """
     has_ordinals = _ORDINALS.fullmatch(lang) is not None
     if word.isdigit():
@@ -103,7 +100,7 @@ def _is_short(word: str, before: str, first: str, lang: str) -> bool:
 
 
 class _Abbreviations(NamedTuple):
-    """Abbreviations of a language: those before any word, and those before numbers alone."""
+    """Abbreviations before any word, and before numbers alone."""
 
     always: frozenset[str]
     before_numbers: frozenset[str]
