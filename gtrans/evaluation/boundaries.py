@@ -1,8 +1,7 @@
 """Tokens of a text, and the places between them at which a sentence may end.
 
-Tokens are words, numbers, punctuation marks, and characters of scripts without spaces. Case, width
-and the forms of quotation marks, brackets and dashes are normalised; a quotation mark keeps its
-direction.
+Characters of scripts without spaces are tokens. Case, width and the forms of quotation marks,
+brackets and dashes are normalised; a quotation mark keeps its direction.
 """
 
 from __future__ import annotations
@@ -232,7 +231,6 @@ class TokenisedText:
         return not _stands_alone(before) and not _stands_alone(after)
 
     def _abbreviates(self, place: int) -> bool:
-        """Return whether a token is the full stop of a single letter."""
         if place == 0:
             return False
         if self._raw[place] != "." or self._gap(place):
@@ -248,7 +246,6 @@ def _has_no_spaces(text: str) -> bool:
 
 
 def _stands_alone(raw: str) -> bool:
-    """Return whether a token needs no space beside it."""
     is_full_width = raw[0] > "\u2fff"
     return is_full_width or re.match(f"[{_WITHOUT_SPACES}]", raw) is not None
 
@@ -273,7 +270,7 @@ _Counts = dict[str | tuple[str, ...], float]
 class Habits:
     """Counts of tokens at both ends of sentences, and of pairs of tokens inside them.
 
-    Pairs mark the inside of words in scripts whose tokens are characters. Tokens are cased.
+    Pairs mark the inside of words in scripts whose tokens are characters.
     """
 
     def __init__(self, sentences: Sequence[Sequence[str]]) -> None:
@@ -335,7 +332,6 @@ class Habits:
         return max(-ODDS_LIMIT, min(ODDS_LIMIT, odds))
 
     def _together(self, left: str, right: str) -> float:
-        """Return log2 of the odds that two tokens follow each other."""
         product = self._counts.get(left, 0) * self._counts.get(right, 0)
         expected = product / self._total
         observed = self._counts.get((left, right), 0)

@@ -40,7 +40,7 @@ def _joined(documents: Sequence[Sequence[str]]) -> str:
 
 
 def is_chinese(documents: Sequence[Sequence[str]]) -> bool:
-    """Return whether text without spaces between words is Chinese."""
+    """Return whether text without spaces is Chinese."""
     text = _joined(documents)
     kana = len(_JAPANESE.findall(text))
     chinese = len(re.findall(r"[\u3400-\u4dbf\u4e00-\u9fff]", text))

@@ -145,7 +145,7 @@ def _only_order(sizes: Sequence[int], main_sizes: Sequence[int]) -> dict[int, in
 
 
 def _subsequence(wanted: Sequence[int], values: Sequence[int]) -> list[int] | None:
-    """Return the first places at which ``values`` has the wanted ones in order, else None."""
+    """Return the first places of the wanted values in order, or None."""
     places: list[int] = []
     for place, value in enumerate(values):
         if len(places) == len(wanted):

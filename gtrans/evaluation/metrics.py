@@ -47,8 +47,7 @@ class Options:
 
     Attributes:
         tokenize: one of :data:`TOKENIZERS`; None: sacreBLEU's for ``target_lang``.
-        target_lang: also chooses METEOR's stemmer and synonyms, and characters as TER's words in
-            Chinese and Japanese.
+        target_lang: also chooses METEOR's stemmer and synonyms, and characters as TER's words.
         without_spaces: the translations have no spaces between words, in any language.
     """
 
@@ -67,8 +66,7 @@ class Corpus:
 
     Attributes:
         references: the first reference.
-        chunks: for each document, the ranges of sentences that are one chunk
-            (:func:`gtrans.data.units.split_chunks`).
+        chunks: for each document, ranges of sentences (:func:`gtrans.data.units.split_chunks`).
         chunk_unit: name in a signature, such as ``chunk(512,bpe)``.
     """
 
@@ -101,7 +99,7 @@ class Measurement:
         documents: ``(segments,)`` the document of every segment from 0, ascending.
         compute: scores ``(...)`` from sums of statistics ``(..., columns)``.
         neutral: neither more nor less is better.
-        of_segment: scores of single segments; None: as ``compute``.
+        of_segment: ``compute`` for single segments, if another.
     """
 
     key: str
@@ -142,7 +140,7 @@ def measure(
         systems: documents by name, with the sentences of the reference unless all metrics have the
             unit ``document``. An empty sentence is an empty translation.
         keys: keys of :data:`METRICS`; None: all.
-        jobs: number of processes for a large corpus.
+        jobs: processes for a large corpus.
     """
     keys = [key for key in METRICS if keys is None or key in keys]
     options = options or Options()
@@ -244,8 +242,6 @@ def _of_sacrebleu(metric: Any, references: _Texts, systems: _Texts) -> list[Stat
 
 
 class _MosesTokens(BaseTokenizer):
-    """Signs for Moses' tokeniser; :func:`with_words` has tokenised the text."""
-
     def __init__(self, lang: str) -> None:
         self._lang = lang or "en"
 
@@ -290,7 +286,7 @@ def build_bleu(options: Options) -> Any:
 def with_words(documents: Documents, options: Options) -> Documents:
     """Return documents in Moses' tokens, without escapes, if ``options`` ask for them.
 
-    Papers with "tokenised BLEU" count n-grams of these tokens (``multi-bleu.perl``).
+    Papers with tokenised BLEU count n-grams of these tokens (``multi-bleu.perl``).
     """
     if options.tokenize != MOSES:
         return documents
@@ -322,7 +318,7 @@ def token_counts(documents: Documents, options: Options) -> list[int]:
 def counts_words_by_spaces(key: str, options: Options) -> bool:
     """Return whether spaces separate the words of a metric."""
     if key == "ter":
-        return not _asian(options)
+        return not _counts_characters(options)
     name = build_bleu(options).tokenizer.signature()
     return METRICS[key].of_words and name.split("-")[0] in _BY_SPACES
 
@@ -371,7 +367,6 @@ def _chrf_counts(
 
 
 def _chrf(sums: Statistics) -> Statistics:
-    """Return chrF2: precision and recall are means over orders that both sides have."""
     translation = sums[..., 0::3]
     reference = sums[..., 1::3]
     matches = sums[..., 2::3]
@@ -393,13 +388,13 @@ def _chrf(sums: Statistics) -> Statistics:
 # --- TER ------------------------------------------------------------------------------------------
 
 
-def _asian(options: Options) -> bool:
+def _counts_characters(options: Options) -> bool:
     return options.target_lang in _ASIAN or options.tokenize in _ASIAN
 
 
 @cache
 def _ter_metric(options: Options) -> Any:
-    return TER(normalized=_asian(options), asian_support=_asian(options))
+    return TER(normalized=_counts_characters(options), asian_support=_counts_characters(options))
 
 
 def _ter_counts(options: Options, references: _Texts, systems: _Texts) -> list[Statistics]:
@@ -562,13 +557,7 @@ def _meteor_signature(options: Options, references: int) -> str:
 
 @dataclass(frozen=True)
 class Metric:
-    """An entry of :data:`METRICS`; see :class:`Measurement`.
-
-    Attributes:
-        count: statistics by system, from options, references and systems.
-        signature: from options and the number of references.
-        of_words: counts the words of the tokeniser.
-    """
+    """An entry of :data:`METRICS`; see :class:`Measurement`."""
 
     label: str
     unit: Unit

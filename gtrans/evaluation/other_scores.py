@@ -1,7 +1,4 @@
-"""Scores with an option of their own: COMET, and scores in files.
-
-:data:`SCORES` lists them; :mod:`gtrans.lab` adds more.
-"""
+"""Scores with an option of their own: COMET, and scores in files."""
 
 from __future__ import annotations
 
@@ -73,7 +70,6 @@ class OtherScore:
         reads_texts: needs the texts of the reference or the source.
         aligned: compares sentences of source, reference and translation.
         needs: other options that must be given.
-        file: the option's value is a file.
     """
 
     settings: Mapping[str, Any]
@@ -263,7 +259,6 @@ def _counted_scores(
     by_system: Mapping[str, Sequence[float]],
     flags: Sequence[bool],
 ) -> dict[str, Sequence[float]] | None:
-    """Return the scores of counted units; None if the number of scores differs."""
     counted: dict[str, Sequence[float]] = {}
     for system, scores in by_system.items():
         if len(scores) == len(flags):
@@ -304,7 +299,7 @@ def _scores_by_system(
 
 
 def _keys(scores: Mapping[str, object], systems: Mapping[str, str]) -> dict[str, str]:
-    """Return each system's key in ``scores``: its name, or a path like its own, as in COMET."""
+    """Map systems to names in ``scores``: their own, or a path like theirs, as in COMET."""
     keys = {}
     for system, path in systems.items():
         if system in scores:

@@ -104,7 +104,7 @@ class Addition:
 
     Attributes:
         after: number of sentences before it.
-        part_of: index of the sentence that contains it in the split.
+        part_of: the sentence that contains it in the split.
     """
 
     after: int
@@ -267,7 +267,7 @@ class _Search:
         )
 
     def _edge_id(self, token: str) -> int:
-        """Return the id of a token; a closing quotation mark has the id of an opening one."""
+        """Return a token's id; a closing quotation mark has the opening one's."""
         if token == "”" and "“" in self._ids:
             token = "“"
         return self._ids.get(token, -1)
@@ -303,10 +303,7 @@ class _Search:
         return spans[::-1]
 
     def is_clearly_better(self, spans: Sequence[Span], lines: Sequence[str]) -> bool:
-        """Return whether a split gains clearly more than the lines do.
-
-        Gains are compared between places where both end the same sentence.
-        """
+        """Return whether a split gains more than the lines between common sentence ends."""
         lengths = [len(tokens_of(line)) for line in lines]
         stops = np.cumsum(lengths).tolist()
         if not stops or stops[-1] != len(self._tokens):
@@ -329,7 +326,6 @@ class _Search:
         return largest > CLEARLY_BETTER * average
 
     def _gains_after(self, spans: Sequence[Span]) -> Gains:
-        """Return the sum of gains at the end of each sentence, (sentences,)."""
         gain = 0
         column = 0
         gains = []
@@ -355,14 +351,14 @@ class _Search:
         return max(ends) // self._unit
 
     def _addition(self, start: int, stop: int) -> int:
-        """Return the gain of an added stretch; an empty one never costs anything."""
+        """Return the gain of an added stretch, at least 0 for an empty one."""
         opening = int(self._boundary[True][stop]) - OPENING
         if start == stop:
             return max(0, opening)
         return int(self._adding[stop] - self._adding[start]) + opening
 
     def split(self, sentence_spans: Sequence[Span], moved: bool) -> Split:
-        """Return the split with these spans; stretches between them are added."""
+        """Return the split with these spans; text between them is added."""
         token_count = len(self._tokens)
         spans = _with_additions(sentence_spans, token_count)
         owners: list[int] = []  # for each token, its sentence
@@ -446,7 +442,6 @@ class _Search:
             yield from gains * self._unit
 
     def _moved(self, sentence: _Sentence, band: slice) -> Gains:
-        """Return running sums of gains of tokens that occur anywhere in the sentence."""
         between = slice(band.start, band.stop - 1)
         present = np.isin(self._tokens[between], sentence.ids)
         weights = MOVED * self._weight[between]
@@ -459,7 +454,7 @@ class _Search:
         return int(OMITTED * total / len(self._sentences[number])) - OPENING
 
     def _with_addition(self, gains: Gains, band: slice) -> tuple[Gains, Gains]:
-        """Return the gains with an optional added stretch, and the column where it starts."""
+        """Return gains with an optional added stretch, and the column where it starts."""
         adding = self._adding[band]
         columns = self._columns[band]
         without = gains * self._unit + columns
@@ -557,7 +552,6 @@ def _unique_trigrams(tokens: list[str]) -> dict[tuple[str, ...], int]:
 
 
 def _shifted(row: Gains, old: slice, new: slice) -> Gains:
-    """Return a row of one band in the columns of another; new columns are impossible."""
     shifted = np.full(new.stop - new.start, _IMPOSSIBLE)
     first = max(old.start, new.start)
     stop = min(old.stop, new.stop)
@@ -567,7 +561,6 @@ def _shifted(row: Gains, old: slice, new: slice) -> Gains:
 
 
 def _running(values: NDArray[Any]) -> Gains:
-    """Return the sums of the values before each place, (values + 1)."""
     sums = np.concatenate([[0.0], np.cumsum(values)])
     return sums.astype(np.int64)
 
@@ -580,8 +573,7 @@ class Coverage:
     """Omitted and added text of a translation.
 
     Attributes:
-        omitted: percentage of the reference's tokens.
-        added: percentage of the translation's tokens.
+        omitted, added: percentage of the reference's or the translation's tokens.
         omitted_sentences: ``document`` and ``sentence`` from 1, ``doc_id`` and ``segment_id`` if
             known, and the ``reference``.
         added_text: ``document`` (``doc_id``), the number of the sentence before as

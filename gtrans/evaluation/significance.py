@@ -3,8 +3,7 @@
 Sentences of one document are not independent, so whole documents are drawn or swapped.
 
 *Paired approximate randomisation* is the test: two-sided, adjusted for the number of systems by
-Holm's method. The 95% interval contains the differences that the test does not reject; a unit's
-share of a difference is its share of the reference's length.
+Holm's method. The 95% interval contains the differences that the test does not reject.
 
 *Non-inferiority*: the null hypothesis is a loss of the margin or more. Every unit gets its share of
 the margin back, then units are swapped; p is one-sided.
@@ -289,7 +288,6 @@ def least_p(units: int, systems: int) -> float:
 
 
 def _detectable(changes: Statistics, units: int, systems: int) -> float:
-    """Return the least difference found with :data:`POWER`, from bootstrap differences."""
     freedom = units - 1
     error = float(changes.std()) * np.sqrt(units / freedom)
     of_level = t.ppf(1 - SIGNIFICANT / 2 / systems, freedom)
@@ -306,7 +304,7 @@ def sum_by(groups: NDArray[np.int64], values: Statistics) -> Statistics:
 
 
 def _drawn(units: int, trials: int) -> Statistics:
-    """Return how often each bootstrap sample has each unit, ``(trials, units)``."""
+    """Return counts of units in bootstrap samples, ``(trials, units)``."""
     generator = np.random.default_rng(seed())
     places = generator.choice(units, (trials, units))
     times = np.zeros((trials, units))
@@ -339,7 +337,6 @@ def _swapped(
 
 
 def _confidence(trials: Statistics) -> JsonObject:
-    """Return the 95% interval, between the same trials as in sacreBLEU."""
     outside = len(trials) // 40
     ordered = np.sort(trials)
     low = float(ordered[outside])

@@ -54,7 +54,7 @@ class Report:
 
     Attributes:
         measurements, resampled: by key of the metric.
-        buckets: scores of parts of the corpus by key of their table.
+        buckets: by key of their table.
         coverage: by resegmented system.
         resegmented: keys of scores of resegmented translations.
         details: more values by key of the score and system.
@@ -88,7 +88,6 @@ def by_part(
 
     Args:
         lengths: tokens of each sentence of the first reference.
-        test: tests the systems within each bucket, if any.
     """
     positions = _positions(s_bleu)
     last_position = int(positions.max())
@@ -112,7 +111,6 @@ def _buckets(
     ends: Sequence[int | None],
     test: Resample | None,
 ) -> list[Bucket]:
-    """Return the scores of sentences with values up to each end (None: no bound)."""
     buckets: list[Bucket] = []
     first = 1
     for last in ends:
@@ -346,10 +344,7 @@ def write_rows(
     rows: Iterable[Mapping[str, Any]],
     inputs: Sequence[StrPath] = (),
 ) -> None:
-    """Write rows as JSON lines to ``*.jsonl``, else as a tab-separated table with a heading.
-
-    ``inputs`` must not be replaced.
-    """
+    """Write rows as JSON lines to ``*.jsonl``, else as a tab-separated table with a heading."""
     as_json = str(path).endswith(".jsonl")
     with atomic_writer(path, inputs) as file:
         for number, row in enumerate(rows):

@@ -48,9 +48,7 @@ class Texts:
         references: may be empty.
         systems: by name; an empty sentence is an empty translation.
         counted: for each segment whether it is scored; documents without such are left out.
-        coverage: by resegmented system.
-        whole_documents_file: a translation with one line for each document, which makes all texts
-            whole documents.
+        whole_documents_file: a translation with one line for each document.
     """
 
     references: list[Documents]
@@ -87,7 +85,7 @@ def read_texts(
 
     Args:
         references: paths; all files must match the first one, or the source without references.
-        systems: path of each translation by name, which also chooses among systems in one file.
+        systems: paths by name, which also chooses among systems in one file.
         alignment: ``aligned``: translations have the reference's sentences; ``whole``: only its
             documents; ``resegmented``: they are split into the reference's sentences.
         always_resegment: also split documents whose lines seem to be the reference's sentences.
@@ -233,8 +231,7 @@ def _counted_segments(
 ) -> tuple[list[list[bool]], list[str]]:
     """Return which segments are scored, and notes about the others.
 
-    Bad sources are scored in whole documents alone; there, a segment without a reference leaves out
-    its document.
+    Whole documents keep bad sources, and leave out a document with a segment without a reference.
     """
     ids = main.ids
     if ids is None:
@@ -417,7 +414,7 @@ def _in_order_of(
     translation: DocumentsWithIds,
     reference: DocumentsWithIds,
 ) -> Sequence[Segment]:
-    """Return segments in the order of ``expected``, by id if all have ids."""
+    """Return segments in the order of ``expected`` if all have ids, else unchanged."""
     if all_missing(expected):
         return expected
     if all(segment.name for segment in [*segments, *expected]):

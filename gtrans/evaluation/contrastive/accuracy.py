@@ -1,7 +1,7 @@
 """Accuracy on contrastive sets by phenomenon, distance and group, and comparisons of systems.
 
-Items of one document are not independent: a film says Sie or du throughout. Intervals and tests are
-over documents where the set names them.
+Items of one document are not independent: intervals and tests are over documents where the set
+names them.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Sample:
 
     @cached_property
     def clusters(self) -> list[tuple[float, int]]:
-        """Sum and number of the values of each document; an item without one is a document."""
+        """Sum and number of the values of each document, or of an item without one."""
         sums: dict[str | int, tuple[float, int]] = {}
         for place, value in enumerate(self.values):
             document = self.documents[place] or place
@@ -86,7 +86,7 @@ class Sample:
 
     @property
     def equal_documents(self) -> float:
-        """Effective number of documents: as many of equal size have as much information."""
+        """Number of equally large documents with as much information."""
         squares = sum(size**2 for _, size in self.clusters)
         return self.items**2 / squares
 
@@ -193,9 +193,7 @@ def is_right(item: Item, scores: Sequence[float]) -> bool:
 def wilson_interval(right: float, items: float, quantile: float = NORMAL) -> Interval:
     """Return the 95% Wilson interval of an accuracy.
 
-    Args:
-        items: number of independent items, at least 1.
-        quantile: end of the interval in standard errors.
+    ``items`` is at least 1; ``quantile`` ends the interval, in standard errors.
     """
     share = right / items
     square = quantile**2
@@ -212,10 +210,7 @@ class Accuracy(Sample):
 
     @property
     def interval(self) -> Interval:
-        """95% Wilson interval, of independent items with the same variance.
-
-        Where all items are right, or all wrong, a document counts as one item.
-        """
+        """95% Wilson interval, of independent items with the same variance."""
         count = self.document_count
         if count is None:
             return wilson_interval(sum(self.values), self.items)
@@ -239,7 +234,7 @@ class Accuracy(Sample):
 class Change(Sample):
     """A system compared with the first one on the same items.
 
-    The value is 1 if only this system is right, -1 if only the first one is, else 0.
+    A value is 1 if only this system is right, -1 if only the first one is, else 0.
     """
 
     p_holm: float | None = None
@@ -283,8 +278,8 @@ class Change(Sample):
     def interval(self) -> Interval:
         """95% interval of the difference: values that flips of documents do not reject.
 
-        Fewer than six documents reject none. Without documents it is the adjusted Wald interval of
-        Bonett and Price (2012), Journal of Educational and Behavioral Statistics 37.
+        Without documents it is the adjusted Wald interval of Bonett and Price (2012), Journal of
+        Educational and Behavioral Statistics 37.
         """
         if self.document_count:
             generator = np.random.default_rng(1)

@@ -17,8 +17,8 @@ def shuffled_contexts(items: Sequence[Item], seed: int = 1) -> tuple[list[Item],
     source context, with its right translation. It
 
     - has the same form of text;
-    - has the same phenomenon and distance if possible, then the same phenomenon, then any; the part
-      of ``it:er`` behind the colon is the answer and may differ;
+    - has the same phenomenon and distance if possible, then the same phenomenon, then any; in
+      ``it:er``, the answer may differ;
     - has the same number of sentences of context, or the closest number;
     - has another context, and is neither the item nor its twin;
     - is drawn at random by ``seed`` and the id of the item.
@@ -109,6 +109,5 @@ def _context(item: Item) -> Sentences:
 
 
 def _without_context(item: Item) -> Hashable:
-    """Return the sentences after the context, which twins have in common."""
     candidates = [candidate[item.context :] for candidate in item.candidates]
     return item.source[item.context :], frozenset(candidates)

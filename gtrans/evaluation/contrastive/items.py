@@ -122,8 +122,8 @@ class ReadOptions:
 def read_jsonl(path: str | os.PathLike[str], options: ReadOptions) -> list[Item]:
     """Read JSON lines, as ``gtrans make-corpus`` writes them.
 
-    Keys are the fields of :class:`Item`, with lists instead of tuples; ``form``, ``groups``,
-    ``block`` and ``document`` are optional. Other keys and empty lines are ignored.
+    Keys are the fields of :class:`Item`; ``form``, ``groups``, ``block`` and ``document`` are
+    optional. Other keys and empty lines are ignored.
     """
     if os.path.isdir(path):
         raise GtransError(
@@ -206,7 +206,6 @@ _DEFAULTS: dict[str, Any] = {
 
 
 def _item(entry: Any) -> Item:
-    """Return the item of a decoded line; ValueError describes a mistake."""
     if not isinstance(entry, dict):
         raise ValueError("an item must be a JSON object")
     values: dict[str, Any] = {}

@@ -32,7 +32,7 @@ class SystemResult:
     Attributes:
         right: whether each item is right; None: it cannot be judged.
         lines: the JSON line of each item for ``--output``.
-        unit: the unit of the model; empty for files of other systems.
+        unit: the model's unit; empty for files of other systems.
         control: ``right`` with shuffled contexts.
         gains: gain in margin over the control.
     """
@@ -238,7 +238,6 @@ def _nested(table: Mapping[_Key, Any], value: Callable[[Any], Any]) -> dict[str,
 
 
 def _by_phenomenon(table: Mapping[_Key, Any], total: bool = True) -> dict[str, Any]:
-    """Return the cells of whole phenomena; ``total``: also the total of several."""
     cells = {}
     for (name, distance), cell in table.items():
         if distance == ALL:

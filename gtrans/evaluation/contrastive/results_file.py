@@ -1,7 +1,7 @@
 """Files with the scores of the candidates of each item.
 
-``gtrans contrast`` reads its own ``--output`` and plain files: a score a line, for every candidate
-in the order of the published file, as the scripts of ContraPro and of Voita et al. read.
+``gtrans contrast`` reads its own ``--output`` and plain files: a score a line, in the order of the
+published file, as the scripts of ContraPro and of Voita et al. read.
 """
 
 from __future__ import annotations
