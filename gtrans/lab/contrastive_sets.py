@@ -317,8 +317,8 @@ def read_large_pronoun(path: AnyPath, options: ReadOptions) -> list[Item]:
 def _contexts(prefix: str, lines: int, context: int) -> list[list[tuple[str, str]]]:
     """Read source and target of up to ``context`` sentences before each line of the set.
 
-    Where a document has fewer than N sentences before, ``NAME.cN.context`` has empty lines, and
-    ``NAME.cM.context`` with the largest M < N the existing ones.
+    Where a document has fewer than N sentences before, ``NAME.cN.context`` has empty lines:
+    ``NAME.cM.context`` with the largest M < N is read.
     """
     contexts: list[list[tuple[str, str]]] = [[] for _ in range(lines)]
     for size in range(context, 0, -1):

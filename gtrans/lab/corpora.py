@@ -106,10 +106,10 @@ class PaperCorpus:
     """A corpus of a paper.
 
     Attributes:
-        also: other names, such as in the catalogue of experiments.
+        also: other names, such as in the experiments.
         source, target: languages; empty: the user says.
         others: languages that each are a pair with ``target``; empty: one pair.
-        size: of the training text, in a few words.
+        size: of the training text, for people.
         says: sizes of splits in the text of papers.
         hold_out: N: every Nth training pair is in ``valid``; 0: none.
         forms: the first whose files exist is read.

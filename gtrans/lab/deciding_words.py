@@ -1,10 +1,9 @@
 """Name the words of the context that decided words of the reference.
 
-Every word of the reference has a gain: its log-probability given source and context, minus that
-given the source alone (CXMI of a word, Fernandes et al. 2023). For each word that gains at least
---threshold, the word of the context that decided it is named: gradients find candidates, which are
-replaced by other words to see whether the model still prefers the reference's word.
-See docs/context-use.md.
+A word's gain is its log-probability given source and context, minus its log-probability given the
+source alone (CXMI, Fernandes et al. 2023). For each word that gains at least --threshold, gradients
+find candidates in the context. Replacing them by other words shows which one decided: the model no
+longer prefers the reference's word. See docs/context-use.md.
 """
 
 from __future__ import annotations
@@ -44,10 +43,10 @@ EXAMPLE = (
 )
 NEEDS = ENGINE
 END = "</s>"
-SHOWN = 20  # words in the printed list
+PRINTED = 20  # words in the printed list
 SUSPECTS = 3  # words of the context that are replaced, one after the other
 REPLACEMENTS = 5  # words that are tried in the place of one
-SLIGHT = 0.05  # smaller losses say nothing, in nats
+LEAST_LOSS = 0.05  # smaller losses are noise, in nats
 SIDES = ("source", "target")
 
 Scores = Sequence[Sequence["Tensor"]]
@@ -159,8 +158,8 @@ class Decision:
 
     @property
     def strength(self) -> tuple[bool, float]:
-        """Sort key: decisions that flip, then larger losses; below :data:`SLIGHT` all are equal."""
-        return self.flips, self.loss if self.loss >= SLIGHT else 0.0
+        """Sort key: decisions that flip, then larger losses; all below LEAST_LOSS are equal."""
+        return self.flips, self.loss if self.loss >= LEAST_LOSS else 0.0
 
 
 @dataclass(frozen=True)
@@ -172,6 +171,7 @@ class DecidingWord:
         text: as the user wrote it, or :data:`END`.
         tokens: number of subwords.
         with_context, without_context: log-probability, in nats.
+        decision: None below the threshold.
     """
 
     document: int
@@ -610,7 +610,7 @@ def _summary(words: Sequence[DecidingWord], threshold: float) -> dict[str, Any]:
         "threshold": threshold,
         "gain": len(decisions),
         "flip": sum(decision.flips for decision in decisions),
-        "forms": forms[:SHOWN],
+        "forms": forms[:PRINTED],
     }
 
 
@@ -629,7 +629,7 @@ def _summary_lines(summary: Mapping[str, Any]) -> Iterator[str]:
 def _decision_lines(words: Sequence[DecidingWord]) -> Iterator[str]:
     decided = [word for word in words if word.decision is not None]
     decided.sort(key=lambda word: -word.cxmi)
-    for word in decided[:SHOWN]:
+    for word in decided[:PRINTED]:
         assert word.decision is not None
         change = word.decision.change or "nothing found"
         result = "falls" if word.decision.flips else "stands"

@@ -39,14 +39,14 @@ class TableRow:
         model: in ``models.yaml``; empty: none, or an ``ensemble``.
         train, translate: flags beside the model's own.
         at: ``train`` flags at a scale; None: no row there.
-        control: the test sentences ``alone``, or ``shuffled`` over all documents.
-        ensemble: labels of the rows whose models translate together.
+        control: test sentences ``alone``, or ``shuffled`` over all documents.
+        ensemble: labels of rows whose models translate together.
         against: label of its baseline.
         seeds: at a scale; else all.
         corpora: empty: all.
         x: values on the axes of a figure, by title.
         series: its curve.
-        note: the missing part, or why it cannot be made.
+        note: why it cannot be made, or the missing part.
     """
 
     label: str
@@ -337,7 +337,7 @@ class ExperimentPlan:
         return full_name
 
     def finished(self, model: str, folder: str, file: str = "trained") -> str:
-        """Return the file of a finished model, or another ``file`` of its training."""
+        """Return the file of a finished model, or a ``file`` of its training."""
         if "average" in self.models[model] and self.scale == "paper":
             file = "average.pt"
         return f"{folder}/{model}/{file}"
@@ -411,7 +411,7 @@ class ExperimentPlan:
     # -- measures
 
     def files(self, measure: str, run: PlannedRun) -> list[str]:
-        """Return the files of a measure of a run and its comparison with its baseline."""
+        """Return the files of a measure of a run, and of its comparison."""
         measured_corpora = read_definitions("columns")["corpora"].get(measure)
         if measured_corpora is not None and run.corpus not in measured_corpora:
             return []

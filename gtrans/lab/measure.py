@@ -166,7 +166,7 @@ def _dataset(task: Any, split: str) -> Any:
 class _PanelValue(NamedTuple):
     """A measurement; a point of a figure is the mean of several.
 
-    ``x`` is replaced by the updates on such an axis; ``total`` is the sum of ``number`` values.
+    ``total`` is the sum of ``number`` values; ``x`` is unused on an axis of updates.
     """
 
     panel: str
