@@ -1,5 +1,6 @@
 """Binarised files and dictionaries of fairseq, checked before anything is read from them.
- fairseq reads wrong sentences with an index of other data, and stops in the middle of a training at
+
+fairseq reads wrong sentences with an index of other data, and stops in the middle of a training at
 an id beyond the dictionary. So all ids are checked once, and every line must end with its only
 ``</s>``.
 """
@@ -28,9 +29,6 @@ def load_lines(path: str, dictionary: Dictionary, size: int) -> Any:
     Args:
         path: without suffix.
         size: only the first ``size`` entries of the dictionary may occur.
-
-    Raises:
-        GtransError: a file is missing or damaged, or a line holds a wrong id or a special token.
     """
     for kind in ("idx", "bin"):
         if not os.path.isfile(f"{path}.{kind}"):
@@ -50,7 +48,7 @@ def ids_of(lines: Any) -> Any:
 
 
 def load_dictionary(path: str | Path) -> Dictionary:
-    """Read a dictionary; raises GtransError if there is none at ``path``."""
+    """Read a dictionary."""
     if not Path(path).is_file():
         raise GtransError(f"{path}: there is no such dictionary; prepare the corpus there.")
     dictionary = Dictionary()

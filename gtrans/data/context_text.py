@@ -1,5 +1,6 @@
 """Replacements for the context of a sentence in context ablation.
- Guo Zhiyu 2021 (thesis, §5.2.2) follows Li et al. (2020): one fixed sentence, or as many random
+
+Guo Zhiyu 2021 (thesis, §5.2.2) follows Li et al. (2020): one fixed sentence, or as many random
 words as the sentence has.
 """
 
@@ -35,7 +36,7 @@ class WordBoundaries:
 
     @classmethod
     def of(cls, entries: Sequence[str]) -> WordBoundaries:
-        """Read the boundaries off the entries of a dictionary; without any, each is a word."""
+        """Read the boundaries off the entries of a dictionary; by default, each is a word."""
         goes_on = np.array([entry.endswith(_GOES_ON) for entry in entries])
         if goes_on.any():
             return cls(~goes_on, at_end=True)

@@ -1,5 +1,6 @@
 """Dictionary files of fairseq: a line ``ENTRY COUNT`` for each vocabulary entry.
- A line may end in ``#fairseq:overwrite`` to repeat an entry: the earlier one keeps its row of the
+
+A line may end in ``#fairseq:overwrite`` to repeat an entry: the earlier one keeps its row of the
 embeddings, but the text gets the id of the later one. This module needs no fairseq.
 """
 

@@ -18,7 +18,8 @@ from gtrans.errors import GtransError
 
 class DocumentDataset(FairseqDataset):
     """Units of a parallel corpus as fairseq batches.
-     A batch has ``id (batch,)``, the numbers of the units; ``numbers``, the same as a list on the
+
+    A batch has ``id (batch,)``, the numbers of the units; ``numbers``, the same as a list on the
     host; ``first_sentence (batch,)``, the number of each unit's first kept sentence in the corpus;
     and the entries of :meth:`gtrans.data.examples.ExampleBuilder.collate`.
 
@@ -91,7 +92,7 @@ class DocumentDataset(FairseqDataset):
         """Raises GtransError if a unit, or a chunk, has more tokens than the model has positions.
 
         Args:
-            longest: learned positions on the source and on the target side.
+            longest: positions on the source and on the target side.
             name: name of the corpus in messages.
         """
         self._limits = longest, name
@@ -155,7 +156,7 @@ class DocumentDataset(FairseqDataset):
         return self.examples.example(span, source, target, bert_subwords, chunks)
 
     def collater(self, samples: list[dict[str, Any]]) -> dict[str, Any]:
-        """Merge examples into a batch; an empty list gives an empty dictionary."""
+        """Merge examples into a batch; none give an empty dictionary."""
         if not samples:
             return {}
         batch = {
@@ -220,6 +221,7 @@ class DocumentDataset(FairseqDataset):
     @property
     def can_reuse_epoch_itr_across_epochs(self) -> bool:
         """Whether no example depends on the epoch.
+
         If so, fairseq keeps the processes that load examples, which know no later epoch.
         """
         return self._units_in_epoch is None

@@ -1,5 +1,6 @@
 """The lines of text files, on which :mod:`gtrans.text.reader` builds documents.
- Files are UTF-8, gzipped or not. Only ``\\n`` (or ``\\r\\n``) ends a line: U+2028, U+0085 and the
+
+Files are UTF-8, gzipped or not. Only ``\\n`` (or ``\\r\\n``) ends a line: U+2028, U+0085 and the
 like stay inside their sentence. This module needs neither torch nor fairseq.
 """
 
@@ -109,9 +110,6 @@ def iterate_raw_lines(
     Args:
         once: the file is read only once, so it may be a pipe, or ``-``, the standard input.
         strip: False: strip only the line end.
-
-    Raises:
-        GtransError: no such file, not readable, not UTF-8.
     """
     name = "standard input" if str(path) == STANDARD_STREAM else str(path)
     with _open_bytes(Path(path), once) as file:
@@ -146,13 +144,13 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
 
 
 def line_end(path: str | os.PathLike[str]) -> str:
-    """Return what ends the first line of a file: ``\\r\\n`` or ``\\n``."""
+    """Return what ends the first line: ``\\r\\n`` or ``\\n``."""
     with _open_bytes(Path(path), once=False) as file:
         return "\r\n" if file.readline().endswith(b"\r\n") else "\n"
 
 
 def read_text(path: str | os.PathLike[str]) -> str:
-    """Return the text of a file; raises GtransError if it is not UTF-8."""
+    """Return the text of a file in UTF-8, gzipped or not."""
     return decoded(read_bytes(path), path)
 
 

@@ -119,7 +119,8 @@ class ExampleBuilder:
 
     def collate(self, examples: Sequence[Example]) -> dict[str, Any]:
         """Return a batch: ``net_input``, ``target``, ``ntokens``, ``nsentences``.
-         ``net_input`` holds the arguments of ``forward``, padded on the right: ``src_tokens (batch,
+
+        ``net_input`` holds the arguments of ``forward``, padded on the right: ``src_tokens (batch,
         source length)``, ``src_lengths (batch,)``, ``current_sentence (batch,)``, ``chunks (batch,
         most)``, ``prev_output_tokens (batch, target length)``. The task replaces ``bert_subwords
         (batch, subwords)`` by BERT's output.

@@ -1,5 +1,6 @@
 """A cache of features of texts on disk, which several processes may share.
- Each model has a subfolder, named by its fingerprint, with shards in the safetensors format. Shards
+
+Each model has a subfolder, named by its fingerprint, with shards in the safetensors format. Shards
 are renamed when complete and never changed, so any number of processes can read and write. A full
 disk or a damaged shard is a warning.
 """
@@ -59,7 +60,8 @@ class FeatureCache:
 
     def put(self, entries: Mapping[str, Tensor]) -> None:
         """Add entries, which :meth:`flush` writes, or a later call when there are many.
-         Entries put together are written together, so a resumed run computes features in the same
+
+        Entries put together are written together, so a resumed run computes features in the same
         batches.
         """
         if self._failed:
@@ -105,7 +107,6 @@ class FeatureCache:
         return any(opened)
 
     def _open(self, path: Path) -> bool:
-        """Open a shard; return whether it has entries."""
         from safetensors import SafetensorError, safe_open
 
         try:

@@ -79,9 +79,6 @@ class Frame:
         Args:
             cfg: options ``sentence_marks`` (None: ``both``), ``langs``, ``source_lang`` and
                 ``target_lang``.
-
-        Raises:
-            GtransError: a language has no token in ``langs``.
         """
         special_tokens = str(cfg.sentence_marks or "both")
         source_language = target_language = None
@@ -164,8 +161,9 @@ class Frame:
 
     def target(self, sentences: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
         """Return decoder input and target of a unit, ``(length,)`` each.
-         The target has padding where the search sets a special token, so the losses of documents
-        and of sentences count the same words (with ``document_token`` one token more in each unit).
+
+        The target has padding where the search sets a special token, so the losses of documents and
+        of sentences count the same words (with ``document_token`` one token more in each unit).
         """
         if self.document_token is not None:
             end = _id_tensor(sentences[0], self.document_token)
@@ -228,7 +226,8 @@ def _id_tensor(like: Tensor, number: int | None) -> Tensor:
 
 def pretrained_special_tokens(options: Mapping[str, Any]) -> str:
     """Return the special tokens of a trained model, from the options in its checkpoint.
-     mBART has its language behind a sentence, mBART-50 (multilingual fine-tuning, or more than 25
+
+    mBART has its language behind a sentence, mBART-50 (multilingual fine-tuning, or more than 25
     languages) before it; without languages it is BART.
     """
     if options.get("sentence_marks"):  # a checkpoint of this project

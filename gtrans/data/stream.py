@@ -1,5 +1,6 @@
 """Streams: documents that are read in parallel, window after window, with a memory.
- Feng et al. 2022, §3.4 and §5.3: sentences are read in document order, and parameters are updated
+
+Feng et al. 2022, §3.4 and §5.3: sentences are read in document order, and parameters are updated
 after a window of sentences of random length. A *step* is a sentence or a chunk. A stream has
 several tracks, each with one document at a time. A batch is one window: the next steps of all
 tracks of a stream, the same number in each. A row of the batch is a *run*, consecutive steps of one
@@ -71,8 +72,6 @@ Window = list[list[StreamRun]]
 
 
 class _Place(NamedTuple):
-    """A document, and its next step."""
-
     document: int
     step: int
 
@@ -85,14 +84,12 @@ class _Stream:
     tracks: list[_Place | None]
 
     def fill(self, waiting: deque[int]) -> None:
-        """Give waiting documents to tracks without one."""
         for number, place in enumerate(self.tracks):
             if place is None and waiting:
                 self.tracks[number] = _Place(waiting.popleft(), 0)
 
     @property
     def longest(self) -> int:
-        """Most steps left in a document."""
         left = [self.counts[place.document] - place.step for place in self.tracks if place]
         return max(left, default=0)
 
@@ -183,7 +180,8 @@ def interleave_for_workers(windows: Sequence[Sequence[Any]], workers: int) -> li
 
 class StreamDataset(DocumentDataset):
     """Windows of documents for training, drawn anew for every epoch; its units are the runs.
-     A batch also has ``stream``, its number, and ``runs``, each :class:`StreamRun` as a tuple. A
+
+    A batch also has ``stream``, its number, and ``runs``, each :class:`StreamRun` as a tuple. A
     window of several parts has only ``parts``, a list of such batches.
     """
 
@@ -200,7 +198,7 @@ class StreamDataset(DocumentDataset):
         self._stream_and_part: list[tuple[int, int]] = []
 
     def arrange(self, workers: int, update_freq: int) -> None:
-        """Set the number of workers and the batches of each in an update."""
+        """Set the number of workers, and of their batches in an update."""
         self.workers = workers
         self.update_freq = update_freq
 
@@ -262,8 +260,9 @@ class StreamDataset(DocumentDataset):
         required_batch_size_multiple: int = 1,
     ) -> list[list[int]]:
         """Return windows of the documents ``indices``, in the order in which workers get them.
-         A stream has ``max_sentences`` tracks; None: as many as fill ``max_tokens`` with the
-        longest windows of average steps, if each has room for two long steps.
+
+        A stream has ``max_sentences`` tracks; None: as many as fill ``max_tokens`` with the longest
+        windows of average steps, if each has room for two long steps.
 
         Raises:
             GtransError: nearly all parts are single steps, which would hardly train the memory.

@@ -1,4 +1,5 @@
 """Translation units, and the lines of a corpus that form them.
+
 This module needs neither torch nor fairseq.
 """
 
@@ -60,9 +61,9 @@ class Unit(ABC):
 
     Attributes:
         name: value of ``--unit``.
-        has_context: rows have context, and the model gets ``current_sentence``.
+        has_context: the model gets ``current_sentence``.
         trained_in_runs: each training update reads a run of sentences of a document.
-        has_chunks: the model gets the sentences of each chunk of a row.
+        has_chunks: the model gets the sentences of each chunk.
     """
 
     name: ClassVar[str]
@@ -72,11 +73,7 @@ class Unit(ABC):
 
     @abstractmethod
     def cut(self, source_lengths: Lengths, target_lengths: Lengths | None = None) -> list[UnitSpan]:
-        """Return the rows of one document.
-
-        Args:
-            source_lengths, target_lengths: tokens of every sentence, without special tokens.
-        """
+        """Return the rows of one document, from tokens per sentence without special tokens."""
 
     def cut_to_translate(self, source_lengths: Lengths) -> list[UnitSpan]:
         """Return the rows to translate: the whole document if a part needs earlier parts."""
@@ -202,7 +199,7 @@ class DocumentUnit(Unit):
     """Consecutive sentences of a document: a *chunk*.
 
     Attributes:
-        max_doc_tokens: most tokens of a chunk (:func:`split_chunks`).
+        max_doc_tokens: most tokens of a chunk.
         overlap: in decoding, sentences that a chunk shares with the one before.
     """
 
@@ -230,7 +227,7 @@ class DocumentUnit(Unit):
 
     @property
     def tokens_at_once(self) -> int | None:
-        """The limit of a chunk with ``overlap``, otherwise None."""
+        """The limit of a chunk, with ``overlap``."""
         return self.max_doc_tokens if self.overlap else None
 
     def limited_to(self, max_doc_tokens: int) -> DocumentUnit:
@@ -305,11 +302,7 @@ class ChunkStreamUnit(StreamUnit):
 
 
 def unit_of(name: str | None, settings: Any) -> Unit:
-    """Return the unit ``name`` (None: ``document``) with the options of ``settings``.
-
-    Raises:
-        GtransError: an option is out of range or contradicts another.
-    """
+    """Return the unit ``name`` (None: ``document``) with the options of ``settings``."""
     kind = str(settings.context_kind or "true")
     if name not in (None, "window") and kind != "true":
         raise GtransError(
@@ -344,13 +337,11 @@ def _one_row(lengths: Lengths) -> list[UnitSpan]:
 
 
 def split_chunks(source_lengths: Lengths, target_lengths: Lengths, max_tokens: int) -> list[range]:
-    """Group the sentences of one document into chunks, greedily and in order.
-     A sentence costs ``max(source length, target length) + 2``. A chunk takes sentences while their
+    """Return the sentence numbers of the chunks of one document, cut greedily.
+
+    A sentence costs ``max(source length, target length) + 2``. A chunk takes sentences while their
     costs are at most ``max_tokens``; no sentence is cut. This is "up to 512 tokens" of
     G-Transformer (Bao et al. 2021), cut as in the authors' code.
-
-    Returns:
-        The sentence numbers of each chunk.
     """
     costs = _costs(source_lengths, target_lengths)
     chunks: list[range] = []
@@ -402,7 +393,7 @@ def _costs(source_lengths: Lengths, target_lengths: Lengths) -> list[int]:
 
 
 class UnitSelection(NamedTuple):
-    """A part of a training set, always the same; a smaller one is part of a larger one.
+    """A part of a training set; a smaller one is part of a larger one.
 
     Attributes:
         min_tokens: shorter documents are left out before the draw.
@@ -450,18 +441,18 @@ class Units:
 
     @classmethod
     def whole(cls, lines: Ints, first_sentence: Ints) -> Units:
-        """Return units in which all ``lines (units, 2)`` are kept."""
+        """Return units that keep all ``lines (units, 2)``."""
         return cls(np.stack([lines] * 4, 1), first_sentence)
 
 
 def sums(lines: Ints, totals: Ints) -> Ints:
-    """Return ``(n,)`` sums over each of ``lines (n, 2)``; ``totals`` are from :func:`totals_of`."""
+    """Return ``(n,)`` sums over ``lines (n, 2)``, from :func:`totals_of`."""
     total: Ints = totals[lines[:, 1]] - totals[lines[:, 0]]
     return total
 
 
 def totals_of(numbers: Any) -> Ints:
-    """Return ``(lines + 1,)`` the sums of ``numbers (lines,)`` before each line."""
+    """Return ``(lines + 1,)`` sums of ``numbers (lines,)`` before each line."""
     totals: Ints = np.concatenate([[0], np.cumsum(numbers, dtype=np.int64)])
     return totals
 
@@ -478,9 +469,6 @@ def document_units(
     Args:
         source_sizes, target_sizes: ``(lines,)`` tokens of each line with ``</s>``.
         name: name of the corpus in messages.
-
-    Raises:
-        GtransError: the sides differ in lines or boundaries, or have too few documents or units.
     """
     blank = source_sizes == 1
     other = source_sizes if target_sizes is None else target_sizes

@@ -29,7 +29,7 @@ class Vocabulary:
 
     @classmethod
     def of(cls, dictionary: Dictionary, words: int) -> Vocabulary:
-        """Split the entries of a dictionary after the first ``words``."""
+        """Split a dictionary after its first ``words`` entries."""
         entries = list(dictionary.symbols)
         return cls(tuple(entries[:words]), tuple(entries[words:]))
 
@@ -44,7 +44,7 @@ class Vocabulary:
         return digest_of_values(self.words, self.added)
 
     def dictionary(self, added: bool = True) -> Dictionary:
-        """Return a dictionary of all entries, or of the words alone."""
+        """Return a dictionary of all entries, or of ``words``."""
         dictionary = Dictionary()
         entries = self.entries if added else self.words
         for entry in entries[dictionary.nspecial :]:
@@ -72,7 +72,7 @@ def language_token(lang: str) -> str:
 
 
 def split_languages(langs: object) -> list[str]:
-    """Return the languages of ``en,de``, of a list, or of None."""
+    """Return the languages of ``en,de`` or a list."""
     if isinstance(langs, (list, tuple)):
         return [str(lang) for lang in langs]
     return [lang for lang in str(langs or "").split(",") if lang]
@@ -104,7 +104,8 @@ def find_language_token(lang: object, langs: object) -> str:
 
 def add_language_tokens(dictionary: Dictionary, words: int, langs: Sequence[str]) -> None:
     """Put ``[lang]`` of each language and ``<mask>`` behind the first ``words`` entries, in place.
-     Later entries are removed: fairseq asks for the dictionaries before it reads the languages of a
+
+    Later entries are removed: fairseq asks for the dictionaries before it reads the languages of a
     model from its checkpoint.
     """
     for entry in dictionary.symbols[words:]:

@@ -24,8 +24,6 @@ class Note:
 
     Attributes:
         where: the file, and its line or the beginning of the text.
-        kind: one of the kinds above.
-        detail: follows the kind.
         count: number of places.
     """
 
@@ -41,12 +39,12 @@ class Note:
 
 
 class TextBlock(Protocol):
-    """Running text of a document: a paragraph, a heading, a cell, a line.
+    """A paragraph, a heading, a cell or a line of a document.
 
     Attributes:
         line: its first line in the file, from 1; 0: the format has no lines.
         sentences: its sentences that have a letter.
-        moved: markup inside a word could not stay there in the last translation.
+        moved: in the last translation, markup left the inside of a word.
     """
 
     line: int
@@ -54,20 +52,15 @@ class TextBlock(Protocol):
     moved: bool
 
     def translated(self, translations: Iterable[str], joint: str) -> Any:
-        """Return the content with the translations of ``sentences``, joined by ``joint``."""
+        """Return the content with translations of ``sentences``, joined by ``joint``."""
 
 
 class DocumentFile(ABC):
-    """A file that has been read.
-
-    A format is a subclass. Its ``__init__`` raises GtransError for a file that it cannot read.
+    """A file that has been read; each format is a subclass.
 
     Attributes:
-        path: the file, for messages.
         documents: the blocks of each document.
         notes: notes on the last translation.
-        languages: source and target language, if they are known.
-        libraries: libraries that the format needs.
         has_lines: lines or rows are sentences unless they are to be split.
     """
 
@@ -92,22 +85,22 @@ class DocumentFile(ABC):
         return documents
 
     def names(self) -> list[tuple[str, list[str]]]:
-        """Return the id of each document and of its sentences; by default numbers."""
+        """Return the ids of each document and its sentences; by default numbers."""
         return counted(self.sentences)
 
     def where(self) -> list[str]:
-        """Return the place of each sentence of all documents, for messages."""
+        """Return the place of each sentence, for messages."""
         places = []
         for block in chain.from_iterable(self.documents):
             places += [self.place(block.line)] * len(block.sentences)
         return places
 
     def place(self, line: int) -> str:
-        """Return the file and a line of it, for messages; 0: the file alone."""
+        """Return the file and a line, for messages; 0: the file alone."""
         return f"{self.path}:{line}" if line else self.path
 
     def note_moved(self, blocks: Iterable[TextBlock]) -> None:
-        """Note each of the blocks in which markup inside a word moved."""
+        """Note each block in which markup inside a word moved."""
         detail = " from inside a word to its end or around it"
         for block in blocks:
             if block.moved:
@@ -115,10 +108,7 @@ class DocumentFile(ABC):
 
     @abstractmethod
     def translated(self, translations: Sequence[Sequence[str]], joint: str) -> bytes:
-        """Return the file with translations of the sentences of each document.
-
-        ``joint`` stands between two sentences of a block.
-        """
+        """Return the file with translations, joined by ``joint`` inside a block."""
 
     def by_block(
         self, translations: Sequence[Sequence[str]]

@@ -1,10 +1,10 @@
 """Text in lines for programs that know neither documents nor SentencePiece.
 
 ``python -m gtrans.text.lines pairs SOURCE TARGET SOURCE-OUT TARGET-OUT`` writes the sentences of
-both sides without boundaries of documents; with ``--documents``, a boundary after every sentence.
+both sides without boundaries; with ``--documents``, a boundary after every sentence.
 
 ``python -m gtrans.text.lines subwords --model FILE`` prints the subwords of a SentencePiece model
-as a dictionary of fairseq; with ``--input``, the subwords of every line of a text.
+as a dictionary of fairseq; with ``--input``, every line of a text in subwords.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from gtrans.text.subwords import load_sentencepiece, model_subwords
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; return the exit status: 0, or 1 after a line with the mistake."""
+    """Run a command; return its exit status."""
     parser = argparse.ArgumentParser(prog="python -m gtrans.text.lines")
     commands = parser.add_subparsers(dest="command", required=True)
     pairs = commands.add_parser("pairs")
@@ -62,7 +62,7 @@ def write_pairs(inputs: tuple[Path, Path], outputs: Sequence[Path], end: str) ->
 
 
 def in_subwords(model: Path, text: Path | None) -> Iterator[str]:
-    """Yield the lines of a text in subwords with spaces; without a text, a dictionary."""
+    """Yield the lines of a text in subwords; without a text, a dictionary."""
     processor = load_sentencepiece(model)
     if text is None:
         for subword in model_subwords(processor):

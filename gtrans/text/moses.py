@@ -1,17 +1,19 @@
 """The text pipeline of Moses and BPE: from a sentence to tokens and, if possible, back.
- ``encode`` runs :func:`gtrans.text.pipeline.clean`, Moses punctuation normalisation (of characters,
+
+``encode`` runs :func:`gtrans.text.pipeline.clean`, Moses punctuation normalisation (of characters,
 not of spaces), Moses tokenisation with joint markers, Moses escapes, truecasing of the first word,
 and joint BPE. ``decode`` undoes everything except the first two, for which the tokens differ from
 the Moses scripts':
 
 * **Joint markers.** Any symbol that the Moses detokeniser would space wrongly has an ``@`` on each
-side without a space: ``foo @-@ bar``, ``GNU @/@ Linux``, ``/etc @/``. * **Space tokens.** Where
-that is not enough, ``&#32;`` stands for a space (``100 € &#32; für``, which Moses would write ``100
-€für``), ``&#8288;`` for none. * **First word.** Truecasing changes only the first word of a
-sentence, and only if ``decode`` can undo it. ``@lower@`` before a sentence tells ``decode`` not to
-capitalise it. * **Special tokens.** ``<s>``, ``[en]`` and the like in the text never become tokens
-of the vocabulary. Moses escapes ``& | < > ' " [ ]``; without tokenisation,
-:mod:`gtrans.text.pipeline` escapes them.
+  side without a space: ``foo @-@ bar``, ``GNU @/@ Linux``, ``/etc @/``.
+* **Space tokens.** Where that is not enough, ``&#32;`` stands for a space (``100 € &#32; für``,
+  which Moses would write ``100 €für``), ``&#8288;`` for none.
+* **First word.** Truecasing changes only the first word of a sentence, and only if ``decode`` can
+  undo it. ``@lower@`` before a sentence tells ``decode`` not to capitalise it.
+* **Special tokens.** ``<s>``, ``[en]`` and the like in the text never become tokens of the
+  vocabulary. Moses escapes ``& | < > ' " [ ]``; without tokenisation, :mod:`gtrans.text.pipeline`
+  escapes them.
 
 Chinese and Japanese are split into characters, Chinese with ``--segmenter jieba`` into words. Their
 punctuation is not normalised, because the rules are for European text. Languages that Moses does
@@ -79,9 +81,8 @@ class MosesSteps:
     """The steps of the pipeline that can be skipped; BPE always runs.
 
     Attributes:
-        segmenter: finds the words of Chinese: ``jieba``; None: every character is a token.
-        plain: tokens as Moses writes them, without joint markers and space tokens, for models that
-            were trained elsewhere.
+        segmenter: ``jieba`` finds the words of Chinese; None: every character is a token.
+        plain: write tokens as Moses does, for models that were trained elsewhere.
     """
 
     normalise: bool = True
@@ -103,7 +104,6 @@ class MosesPipeline(TextPipeline):
     """Moses steps, then BPE.
 
     Args:
-        lang: language code, which chooses the rules.
         best_case: lower-cased word to its most frequent spelling, for truecasing.
         bpe: the merges, for ``segment``.
     """
@@ -163,7 +163,7 @@ class MosesPipeline(TextPipeline):
         return [token.translate(_STAND_INS) for token in tokens]
 
     def detokenise(self, tokens: str) -> str:
-        """Return the plain text of the words of ``tokenise``."""
+        """Return the plain text of words."""
         if not self.steps.tokenise:
             return unescape(tokens)
         if self.steps.plain:
@@ -172,7 +172,7 @@ class MosesPipeline(TextPipeline):
         return _plain(self._join(words)).strip()
 
     def segment(self, tokens: str) -> str:
-        """Truecase the words of ``tokenise``, then merge their characters to subwords."""
+        """Truecase words, then merge their characters to subwords."""
         if self._bpe is None:
             raise ValueError("this pipeline has no BPE merges")
         words = tokens.split(" ")
@@ -194,7 +194,7 @@ class MosesPipeline(TextPipeline):
         return counts
 
     def unsegment(self, tokens: str) -> str:
-        """Join subwords to words, and capitalise the first one unless ``@lower@`` precedes it."""
+        """Join subwords to words; capitalise the first unless ``@lower@`` precedes it."""
         subwords = tokens.split()
         lower = self.steps.truecase and LOWER_TOKEN in subwords[:1]
         if lower:
@@ -260,7 +260,6 @@ class MosesPipeline(TextPipeline):
         return marked
 
     def _join(self, tokens: list[str]) -> str:
-        """Detokenise unescaped tokens with Moses, then apply joint markers."""
         text: str = self._detokeniser.detokenize(tokens, unescape=False)
         text = re.sub(f"{_RIGHT} *", "", text)
         text = re.sub(f" *{_LEFT}", "", text)
@@ -284,7 +283,6 @@ class MosesPipeline(TextPipeline):
         return f"{left}{escaped}{right}"
 
     def _read(self, word: str) -> str:
-        """Inverse of ``_write``."""
         if word in _ESCAPED_GAPS:
             return _ESCAPED_GAPS[word]
         joints = _MARKED.fullmatch(word)
@@ -341,7 +339,7 @@ def _capitalised(word: str) -> str:
 
 
 def _spaces(tokens: list[str], text: str) -> list[bool] | None:
-    """Return for each two tokens whether a space is between them; None: they are not ``text``."""
+    """Return whether a space is between each two tokens; None: they are not ``text``."""
     spaces: list[bool] = []
     position = 0
     for token in tokens:
@@ -359,8 +357,9 @@ def _spaces(tokens: list[str], text: str) -> list[bool] | None:
 
 def train_best_case(lines: Iterable[str], path: Path, workers: int = 1) -> None:
     """Train a Moses truecaser on tokenised lines and write its model to ``path``.
-     Each line of the model holds the spellings of one word, the most frequent one first: ``Debian
-    (90/95) DEBIAN (3) debian (2)``.
+
+    Each line of the model holds the spellings of one word, the most frequent one first:
+    ``Debian (90/95) DEBIAN (3) debian (2)``.
     """
     spellings: dict[str, Counter[str]] = {}
     for counts in map_chunks(_spellings, lines, workers):
@@ -384,12 +383,12 @@ def _spellings(lines: list[str]) -> Counter[tuple[str, str]]:
 
 
 def load_best_case(path: Path) -> dict[str, str]:
-    """Read a model of the Moses truecaser; see :func:`best_case_of`."""
+    """Read a model of the Moses truecaser."""
     return best_case_of(read_text(path))
 
 
 def best_case_of(model: str) -> dict[str, str]:
-    """Return the most frequent spelling of each lower-cased word of a Moses truecaser."""
+    """Return the most frequent spelling of each lower-cased word of a truecaser."""
     best_case = {}
     for line in model.split("\n"):
         words = line.split()

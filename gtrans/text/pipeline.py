@@ -1,10 +1,9 @@
 """Text pipelines: from a sentence to tokens of a vocabulary and back.
 
-All of them drop characters that only say how text is shown (soft hyphens, zero-width spaces, marks
-of direction, byte order marks), because these would split words. White space and control characters
-become one space. ``<s>``, ``[en]`` and the like in the text must never become special tokens, so a
-backslash escapes them (``<\\s>``); text that looks like an escaped token gets one more. This module
-needs neither torch nor fairseq.
+They drop characters that only say how text is shown (soft hyphens, zero-width spaces, marks of
+direction), because these would split words. A backslash escapes ``<s>``, ``[en]`` and the like in
+the text (``<\\s>``), so that they never become special tokens; text that looks like an escaped
+token gets one more. This module needs neither torch nor fairseq.
 """
 
 from __future__ import annotations
@@ -63,20 +62,17 @@ _MOST_UNKNOWN = 0.25
 
 
 class TextPipeline(ABC):
-    """Encoder and decoder of the text of one language, ``lang``, such as ``en`` or ``zh_CN``.
-
-    Encoding has two steps, ``tokenise`` and ``segment``; decoding reverses them.
-    """
+    """Encoder and decoder of the text of one language, such as ``en`` or ``zh_CN``."""
 
     def __init__(self, lang: str) -> None:
         self.lang = lang
 
     def encode(self, sentence: str) -> str:
-        """Return tokens separated by one space: at least one, none of them special."""
+        """Return at least one token, separated by one space; none is special."""
         return self.segment(self.tokenise(sentence))
 
     def decode(self, tokens: str) -> str:
-        """Return the plain text of the tokens of a sentence, from ``encode`` or a model."""
+        """Return the plain text of tokens from ``encode`` or a model."""
         return self.detokenise(self.unsegment(tokens))
 
     @abstractmethod
@@ -85,19 +81,19 @@ class TextPipeline(ABC):
 
     @abstractmethod
     def detokenise(self, tokens: str) -> str:
-        """Return the plain text of the words of ``tokenise``."""
+        """Return the plain text of words."""
 
     @abstractmethod
     def segment(self, tokens: str) -> str:
-        """Return the subwords of the words of ``tokenise``, separated by one space."""
+        """Return the subwords of words, separated by one space."""
 
     @abstractmethod
     def unsegment(self, tokens: str) -> str:
-        """Return the words of the subwords of ``segment`` or of a model."""
+        """Return the words of subwords from ``segment`` or a model."""
 
 
 def clean(sentence: str) -> str:
-    """Return the text on one line, without invisible characters and surrogates; maybe empty."""
+    """Return the text on one line, without invisible characters; maybe empty."""
     if sentence.isascii():
         return _UNWRITABLE.sub(" ", sentence).strip()
     visible = _WITHOUT_GLYPH.sub("", _SURROGATE.sub(PLACEHOLDER, sentence))
@@ -105,13 +101,13 @@ def clean(sentence: str) -> str:
 
 
 def escape(text: str) -> str:
-    """Return the words of ``text``, separated by one space and escaped; never empty."""
+    """Return the escaped words of ``text``, separated by one space; never empty."""
     words = [_replace(_ESCAPE, word) for word in text.split()]
     return " ".join(words) or PLACEHOLDER
 
 
 def unescape(words: str) -> str:
-    """Return the plain text of the words of ``escape``."""
+    """Return the plain text of escaped words."""
     return " ".join(_replace(_UNESCAPE, word) for word in words.split())
 
 
@@ -119,10 +115,8 @@ def input_warnings(name: str, sentences: Iterable[str], unknown: int, tokens: in
     """Return warnings about a text that no model can translate as it is.
 
     Args:
-        name: name of the text, for messages.
-        sentences: its sentences; none if they are meant to be tokenised.
-        unknown: number of its tokens that are not in the vocabulary.
-        tokens: number of its tokens.
+        sentences: none if they are meant to be tokenised.
+        unknown: how many of its ``tokens`` are not in the vocabulary.
     """
     if unknown <= _MOST_UNKNOWN * tokens:
         return not_plain(name, sentences)
@@ -134,7 +128,7 @@ def input_warnings(name: str, sentences: Iterable[str], unknown: int, tokens: in
 
 
 def not_plain(name: str, sentences: Iterable[str]) -> list[str]:
-    """Return a warning if a text is tokenised, escaped or in subwords; nothing if it is plain."""
+    """Return a warning if a text is tokenised, escaped or in subwords."""
     counts = [0, 0]
     count = 0
     for count, sentence in enumerate(sentences, start=1):  # noqa: B007

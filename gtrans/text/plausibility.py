@@ -1,5 +1,6 @@
 """Warnings about texts that can be read, but are probably not the intended ones.
- Scripts and function words show the language; lengths show whether two sides belong together. Every
+
+Scripts and function words show the language; lengths show whether two sides belong together. Every
 check takes a sample, and is silent when in doubt.
 """
 
@@ -169,8 +170,8 @@ class TextSample:
     """Sentences of one side of a corpus, in their order.
 
     Attributes:
-        name: name of the text in warnings: its file.
-        lang: its language according to the user; empty: not known.
+        name: the file, for warnings.
+        lang: its language according to the user, if known.
         documents: number of documents; 0: not known.
     """
 
@@ -187,7 +188,7 @@ class TextSample:
 
     @cached_property
     def other_language(self) -> str:
-        """The language of the text if it is not ``lang``: a code, or a script in capitals."""
+        """The language, or script, of the text if it is not ``lang``."""
         return _other_language(self.sentences, self.lang)
 
     @cached_property
@@ -207,6 +208,7 @@ class TextSample:
 
 class PairSampler:
     """Keeps sentence pairs of a corpus of any size, in runs of consecutive ones.
+
     It keeps at most ``RUN * MOST`` pairs: of a larger corpus every second, every fourth, .. run.
     """
 
@@ -220,7 +222,7 @@ class PairSampler:
         self.documents = 1
 
     def add(self, pair: tuple[str, str] | None) -> None:
-        """Take the next pair; None: a boundary between documents."""
+        """Take the next pair; None: a boundary."""
         if pair is None:
             self.documents += 1
             return
@@ -281,7 +283,7 @@ def implausible(
 
 
 def unlike(text: TextSample, other: TextSample) -> list[str]:
-    """Return warnings about differences in writing between two texts of a language."""
+    """Return warnings about differences in writing between two texts."""
     found = []
     for left, right in ((text, other), (other, text)):
         if left.lower_case > 0.95 and right.lower_case < 0.5:
@@ -364,7 +366,6 @@ def _shown(language: str) -> str:
 
 
 def _other_language(sentences: Sequence[str], tag: str) -> str:
-    """Return the language, or script, of sentences if it is not ``tag``; empty: it may be."""
     code = language_code(tag)
     expected = _expected_script(tag, code)
     scripts = _count_scripts(sentences)
@@ -396,7 +397,7 @@ def _has(letters: re.Pattern[str], sentences: Iterable[str], number: float) -> b
 
 
 def _count_scripts(sentences: Iterable[str]) -> Counter[str]:
-    """Count the letters of each script; Chinese characters and kana are one."""
+    """Count the letters of each script; kana count as Chinese."""
     characters = Counter[str]()
     for sentence in sentences:
         characters.update(sentence)
@@ -414,7 +415,7 @@ def _script(letter: str) -> str:
 
 
 def _language_of(sentences: Iterable[str], code: str = "") -> str:
-    """Return the language with most function words; empty: ``code`` is as likely, or none is."""
+    """Return the language with most function words; empty: ``code`` or none is as likely."""
     words = Counter[str]()
     for sentence in sentences:
         words.update(_WORD.findall(sentence.lower()))
@@ -456,7 +457,7 @@ def _equal(
 
 
 def _shifted(source: TextSample, target: TextSample) -> list[str]:
-    """Warn if sentences are as long as the next or previous one of the other side."""
+    """Warn if sentences are as long as their neighbours on the other side."""
     left, right = _log_lengths(source), _log_lengths(target)
     if len(left) != len(right) or len(left) < _FEWEST_LENGTHS:
         return []
@@ -491,7 +492,8 @@ def _correlation(left: NDArray[np.float64], right: NDArray[np.float64]) -> float
 
 class Overlaps:
     """Finds text that several splits of a corpus share, or one repeats.
-     Pairs are the same if the pairs before them are, too: short sentences alone recur in every
+
+    Pairs are the same if the pairs before them are, too: short sentences alone recur in every
     corpus.
     """
 
@@ -500,14 +502,14 @@ class Overlaps:
         self._previous: tuple[str, str] | None = None
 
     def add(self, split: str, pair: tuple[str, str] | None) -> None:
-        """Take the next pair of a split; None: a boundary between documents."""
+        """Take the next pair of a split; None: a boundary."""
         if pair is not None:
             hashes = self._hashes.setdefault(split, array("q"))
             hashes.append(hash((self._previous, pair)))
         self._previous = pair
 
     def warnings(self) -> list[str]:
-        """Return a line for each two splits that share many pairs, or one that repeats many."""
+        """Return warnings about splits that share, or repeat, many pairs."""
         found = []
         hashes = {split: np.frombuffer(values, np.int64) for split, values in self._hashes.items()}
         for split, own in hashes.items():

@@ -1,5 +1,6 @@
 """From documents in plain text to a binarised corpus, in steps that can be resumed.
- The steps, in order, and the files that each writes to the data folder:
+
+The steps, in order, and the files that each writes to the data folder:
 
 ==================  =====================================================
 ``tokenise train``  ``text/train.tok.LANG``: normalised, tokenised, escaped; only if something
@@ -83,7 +84,7 @@ class StepRecord:
     """The finished steps of a data folder, which ``prepare.json`` holds.
 
     Args:
-        header: the other entries of ``prepare.json``.
+        header: its other entries.
         finished: for each step the digest ``depends_on``, and ``outputs`` (sizes in bytes) and
             ``digests`` by file name.
     """
@@ -123,9 +124,7 @@ class StepRecord:
         """Run a step, unless its files exist and nothing that they depend on has changed.
 
         Args:
-            depends_on: everything that the outputs depend on.
-            outputs: names of the files that the step writes.
-            work: runs the step, given ``outputs``.
+            outputs: names of the files that ``work`` writes.
 
         Returns:
             The digest of ``depends_on``.
@@ -173,9 +172,7 @@ class StepRecord:
 def prepare(options: PreparationOptions) -> list[SideCounts]:
     """Prepare a corpus in ``options.out``, and return the counts of each split and language.
 
-    Raises:
-        GtransError: an option or an input file is wrong, or another process prepares in the same
-            folder; nothing has then been written.
+    Nothing has been written if an option or an input file is wrong.
     """
     check_options(options)
     print_message("reading and checking all input files")
@@ -263,7 +260,6 @@ class _PreparationRun:
             self.bert_subwords = recorded_bert_subwords(reuse)
 
     def run(self) -> list[SideCounts]:
-        """Run the steps that are not finished; return the counts of the splits."""
         record = self._open()
         languages = self.options.languages
         digests = {split: _digests(texts) for split, texts in self.inputs.items()}
@@ -337,7 +333,7 @@ class _PreparationRun:
         return record
 
     def _earlier(self) -> dict[str, Any]:
-        """Return the state of the folder, empty for an empty folder."""
+        """Return the state of the folder; raises GtransError if this run may not continue there."""
         folder = f"`--out` '{self.out}'"
         # A run that was killed at its beginning leaves only hidden files.
         if all(path.name.startswith(".") for path in self.out.iterdir()):
@@ -573,7 +569,7 @@ class SideCounts:
 
     Attributes:
         longest: subwords of the longest sentence.
-        types: different subwords that are in the dictionary.
+        types: different subwords in the dictionary.
         unknown: how many of ``subwords`` are not.
     """
 
@@ -588,11 +584,7 @@ class SideCounts:
 
 
 def count_split(folder: Path, split: str, languages: tuple[str, str]) -> list[SideCounts]:
-    """Count both languages of a split of a prepared folder.
-
-    Raises:
-        GtransError: a file is missing or damaged, or the sides have other boundaries.
-    """
+    """Count both languages of a split of a prepared folder."""
     from gtrans.data.binarised import count_entries, load_dictionary, load_lines
 
     sides = []

@@ -1,4 +1,4 @@
-"""The options of a preparation, and their checks before anything is written."""
+"""The options of a preparation, and their checks."""
 
 from __future__ import annotations
 
@@ -29,9 +29,6 @@ def _flag(group: str, word: str, meaning: str, default: Any = None, **extra: Any
     Args:
         group: group of flags; only one of "subwords" may be given.
         word: stands for the value in the help; empty: the flag is a switch.
-        meaning: the help.
-        default: its default.
-        extra: further arguments of argparse.
     """
     metadata = {"group": group, "help": meaning, **extra}
     if word:
@@ -47,7 +44,7 @@ class PreparationOptions:
     """Options of ``gtrans prepare``; None: not given.
 
     A prefix stands for the two files ``PREFIX.LANG`` or ``PREFIX.LANG.gz``, or is a file with both
-    sides; ``selection`` names the text to read.
+    sides.
     """
 
     source_lang: str = _flag("corpus", "LANG", "source language", required=True)
@@ -121,12 +118,12 @@ class PreparationOptions:
 
     @property
     def pair(self) -> str:
-        """Source and target as in the names of the files."""
+        """Source and target as in file names."""
         return f"{self.source_lang}-{self.target_lang}"
 
     @property
     def splits(self) -> dict[str, Sequence[str]]:
-        """The prefixes of each split, by fairseq's name of the split."""
+        """The prefixes of each split, by its name in fairseq."""
         splits: dict[str, Sequence[str]] = {}
         if self.train:
             splits["train"] = self.train
@@ -150,7 +147,7 @@ class PreparationOptions:
         )
 
     def files(self, splits: Iterable[str]) -> list[str]:
-        """Return the names of the files that ``fairseq-preprocess`` writes for these splits."""
+        """Return the files that ``fairseq-preprocess`` writes for these splits."""
         files = [f"dict.{lang}.txt" for lang in self.languages]
         for split in splits:
             for lang in self.languages:
@@ -169,7 +166,7 @@ _CONFLICTS = {
 
 
 def check_options(options: PreparationOptions) -> None:
-    """Raises GtransError for options that are out of range or contradict each other."""
+    """Raises GtransError if options are out of range or contradict each other."""
     given = {name for name, value in vars(options).items() if value not in (None, False, [], ())}
     for option, others in _CONFLICTS.items():
         for other in others:

@@ -1,8 +1,7 @@
-"""A data folder of ``gtrans prepare``: its state, its text pipelines, and both as one value.
+"""A data folder of ``gtrans prepare``: its state, and its text pipelines.
 
-``prepare.json`` records how text becomes tokens, the finished steps and their files. A
-:class:`Preparation` holds everything that turns plain text into tokens and back; checkpoints store
-it. This module needs neither torch nor fairseq.
+``prepare.json`` records how text becomes tokens, the finished steps and their files. Checkpoints
+store a :class:`Preparation`. This module needs neither torch nor fairseq.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ _ENTRIES = ("source_lang", "target_lang", "steps", "bpe", "subwords", "bert")
 
 
 def check_data_folder(folder: Path) -> None:
-    """Raises GtransError if a folder holds no binarised data, or is a file or missing."""
+    """Raises GtransError if a folder holds no binarised data."""
     if any(folder.glob("dict.*.txt")) or any(folder.glob("*.idx")):
         return
     text = sorted(path.name for path in folder.parent.glob(f"{folder.name}.*"))[:2]
@@ -71,8 +70,6 @@ def check_data_folder(folder: Path) -> None:
 
 
 class _ReadState(NamedTuple):
-    """The contents of a ``prepare.json``, and inode, time and size of the file that was read."""
-
     version: tuple[int, int, int]
     state: dict[str, Any]
 
@@ -81,11 +78,7 @@ _read_states: dict[Path, _ReadState] = {}
 
 
 def read_state(data_dir: Path) -> dict[str, Any]:
-    """Return the contents of ``prepare.json`` of a data folder; an unchanged file is read once.
-
-    Raises:
-        GtransError: there is none, or it is damaged.
-    """
+    """Return the contents of ``prepare.json``; an unchanged file is read once."""
     path = data_dir / STATE_FILE
     version = (0, 0, 0)
     with suppress(OSError):  # reading says what is wrong
@@ -109,7 +102,7 @@ def read_state(data_dir: Path) -> dict[str, Any]:
 
 
 def check_state(state: Any) -> None:
-    """Raises ValueError, with the reason, if a value is no state of a preparation."""
+    """Raises ValueError if a value is no state of a preparation."""
     try:
         if state.get("format", STATE_FORMAT) != STATE_FORMAT:
             raise ValueError(f"it is not of format {STATE_FORMAT}")
@@ -152,7 +145,6 @@ def check_recorded(
     """Raises GtransError if a file of a data folder has changed since ``gtrans prepare``.
 
     Args:
-        data_dir: the folder.
         names: names of files in it; files that are not recorded are left out.
         whole: compare the contents; False: only the sizes.
         computed: digests that are known already, by file name.
@@ -188,10 +180,7 @@ def _check_recorded(
 
 
 def prepared_files(data_dir: str | Path) -> list[Path]:
-    """Return the files that belong to a data folder, for commands that must not overwrite them.
-
-    The texts from which it was made are among them.
-    """
+    """Return the files of a data folder and its texts, which commands must not overwrite."""
     folder = Path(data_dir)
     paths = {folder / STATE_FILE}
     with suppress(GtransError):  # fairseq-preprocess made it
@@ -205,7 +194,7 @@ def prepared_files(data_dir: str | Path) -> list[Path]:
 
 
 def plain_text(split: str, lang: str) -> str:
-    """Return the name of the file with the plain text of one side of a split."""
+    """Return the name of the file with the plain text of one side."""
     return f"text/{split}.plain.{lang}"
 
 
@@ -213,21 +202,13 @@ def plain_text(split: str, lang: str) -> str:
 
 
 def load_pipeline(data_dir: str | Path, lang: str) -> TextPipeline:
-    """Return the pipeline of one language of a data folder.
-
-    Raises:
-        GtransError: the folder was not prepared, is incomplete, or has other languages.
-    """
+    """Return the pipeline of one language of a data folder."""
     folder = Path(data_dir)
     return Preparation.of_state(read_state(folder), folder).pipeline(lang)
 
 
 def recorded_bert_subwords(data_dir: str | Path) -> BertSubwords:
-    """Load the BERT tokenizer of a data folder.
-
-    Raises:
-        GtransError: it was prepared without BERT, or the BERT has changed since.
-    """
+    """Load the BERT tokenizer of a data folder; raises GtransError if it has changed."""
     from gtrans.modules.bert import BertSubwords
 
     folder = Path(data_dir)
@@ -246,8 +227,7 @@ class Preparation:
     Attributes:
         state: the entries of ``prepare.json`` about the pipeline and BERT.
         files: contents of the pipeline's files, by name.
-        tokenizer: contents of the files of BERT's tokenizer, if the encoder is a BERT.
-        folder: the data folder or the checkpoint, for messages.
+        tokenizer: contents of the files of BERT's tokenizer.
     """
 
     state: Mapping[str, Any]
@@ -257,11 +237,7 @@ class Preparation:
 
     @classmethod
     def read(cls, folder: Path, tokenizer: Mapping[str, bytes] | None = None) -> Preparation | None:
-        """Return the preparation of a data folder; None if ``gtrans prepare`` did not make it.
-
-        Raises:
-            GtransError: a file is missing or damaged.
-        """
+        """Return the preparation of a data folder; None if ``gtrans prepare`` did not make it."""
         if not (folder / STATE_FILE).is_file():
             return None
         state = read_state(folder)
@@ -275,11 +251,7 @@ class Preparation:
     def of_state(
         cls, state: Mapping[str, Any], folder: Path, tokenizer: Mapping[str, bytes] | None = None
     ) -> Preparation:
-        """Return the preparation of a data folder whose ``prepare.json`` holds ``state``.
-
-        Raises:
-            GtransError: a file is missing, or is not the one that ``gtrans prepare`` wrote.
-        """
+        """Return the preparation of a data folder whose ``prepare.json`` holds ``state``."""
         try:
             files = {name: (folder / name).read_bytes() for name in pipeline_files(state)}
         except OSError as error:
@@ -305,11 +277,7 @@ class Preparation:
         return cls(state, files, tokenizer, path)
 
     def pipeline(self, lang: str) -> TextPipeline:
-        """Return the pipeline of one of the two languages.
-
-        Raises:
-            GtransError: it is another language, or a file is damaged.
-        """
+        """Return the pipeline of one of the two languages."""
         languages = [self.state["source_lang"], self.state["target_lang"]]
         if lang not in languages:
             raise GtransError(

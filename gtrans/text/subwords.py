@@ -35,17 +35,12 @@ _WHERE = "docs/pretrained.md says where it is"
 
 
 def learn_codes(words: Counter[str], merges: int | None, entries: int | None, path: Path) -> None:
-    """Learn BPE from word counts and write a file of codes.
+    """Learn BPE from the frequencies of words and write a file of codes.
 
     Args:
-        words: the frequency of each word.
         merges: how many merges to learn; None: ``entries`` decides.
         entries: size of the vocabulary of merges and characters; at the end of a word, a character
             is an entry of its own.
-        path: the file to write.
-
-    Raises:
-        GtransError: there is nothing to merge, or there are as many characters as ``entries``.
     """
     codes = io.StringIO()
     if any(len(word) > 1 for word in words):  # the library fails on single characters only
@@ -67,26 +62,21 @@ def learn_codes(words: Counter[str], merges: int | None, entries: int | None, pa
 
 
 def count_merges(codes: Path) -> int:
-    """Return the number of merges in a file of codes."""
+    """Return the number of merges in a file."""
     lines = read_text(codes).removesuffix("\n").split("\n")
     return sum(not line.startswith("#version:") for line in lines)
 
 
 def load_bpe(codes: Path) -> BPE:
-    """Read the merges of a file; raises GtransError as :func:`bpe_of`."""
+    """Read the merges of a file."""
     return bpe_of(read_text(codes), codes)
 
 
 def bpe_of(codes: str, path: Path, vocabulary: Iterable[str] | None = None) -> BPE:
-    """Return BPE by the merges of a text of codes.
+    """Return BPE by the merges in the contents of the file ``path``.
 
     Args:
-        codes: the text.
-        path: its file, for messages.
         vocabulary: the known subwords; others are split into these.
-
-    Raises:
-        GtransError: a line is no merge.
     """
     lines = codes.removesuffix("\n").split("\n")
     # The library ends the program at a bad line, so lines are checked here.
@@ -116,10 +106,8 @@ class SentencePiecePipeline(TextPipeline):
     normalisation.
 
     Args:
-        lang: language code.
         contents: the contents of :attr:`files`, by name.
         side: 0 for the source, 1 for the target, where they have different models.
-        folder: the folder of the files, for messages.
 
     Attributes:
         name: the kind of subwords in ``prepare.json``.
@@ -144,11 +132,7 @@ class SentencePiecePipeline(TextPipeline):
 
     @classmethod
     def copy(cls, model: Path, dictionary: Path | None, folder: Path) -> None:
-        """Copy a model and its dictionary (None: all subwords) into a data folder.
-
-        Raises:
-            GtransError: one of them cannot be read.
-        """
+        """Copy a model and its dictionary (None: all subwords) into a data folder."""
         subwords = model_subwords(load_sentencepiece(model))
         subwords = subwords if dictionary is None else read_subwords(dictionary)
         copy_file(model, folder / cls.files[0])
@@ -172,7 +156,7 @@ class SentencePiecePipeline(TextPipeline):
         return " ".join(subwords) or PLACEHOLDER
 
     def _parts(self, subword: str) -> list[str]:
-        """Return the subword if it is known, otherwise the known subwords with the best score."""
+        """Return the subword if it is known, otherwise its best known parts."""
         number = self._processor.piece_to_id(subword)
         is_unknown = self._processor.is_unknown(number)
         if subword in self._vocabulary or len(subword) == 1 or is_unknown:
@@ -200,17 +184,13 @@ class SentencePiecePipeline(TextPipeline):
         return float(self._processor.get_score(number))
 
     def unsegment(self, tokens: str) -> str:
-        """Return the text of subwords; entries of the dictionary alone stay as they are."""
+        """Return the text of subwords; other entries of the dictionary stay as they are."""
         text: str = self._processor.decode(unescape(tokens).split())
         return text.replace(SPACE, " ").strip()
 
 
 def load_sentencepiece(path: Path) -> Any:
-    """Load a SentencePiece model.
-
-    Raises:
-        GtransError: there is none at ``path``, or the library is not installed.
-    """
+    """Load a SentencePiece model."""
     require(["sentencepiece"], "`--sentencepiece`")
     if not path.is_file():
         raise GtransError(f"{path}: there is no such SentencePiece model; {_WHERE}.")
@@ -218,7 +198,7 @@ def load_sentencepiece(path: Path) -> Any:
 
 
 def sentencepiece_of(contents: bytes, path: Path) -> Any:
-    """Load a SentencePiece model from the contents of a file; ``path`` is for messages."""
+    """Load a SentencePiece model from the contents of the file ``path``."""
     require(["sentencepiece"], "`--sentencepiece`")
     import sentencepiece
 
@@ -235,14 +215,14 @@ _TRAINER, _NORMALISER = 2, 3
 
 
 def check_whole_sentencepiece(path: Path) -> None:
-    """Raises GtransError for a SentencePiece model that was cut off between two subwords."""
+    """Raises GtransError for a model that was cut off between two subwords."""
     records = set(_record_numbers(path.read_bytes()))
     if not records >= {_TRAINER, _NORMALISER}:
         raise GtransError(f"{path}: the end of the SentencePiece model is missing; fetch it again.")
 
 
 def _record_numbers(content: bytes) -> Iterator[int]:
-    """Yield the number of each record of a protocol buffer whose records all have a length."""
+    """Yield the number of each record of a protocol buffer."""
     place = 0
     while place < len(content):
         tag, place = _varint(content, place)
@@ -265,7 +245,7 @@ def _varint(content: bytes, place: int) -> tuple[int, int]:
 
 
 def model_subwords(processor: Any) -> list[str]:
-    """Return the subwords without special tokens, in the order of the model."""
+    """Return the subwords of a model, without special tokens."""
     subwords = []
     for number in range(processor.get_piece_size()):
         if not (processor.is_control(number) or processor.is_unknown(number)):
@@ -284,17 +264,17 @@ class MarianPipeline(SentencePiecePipeline):
 
 
 def read_subwords(dictionary: Path) -> list[str]:
-    """Return the subwords of a file; raises GtransError if it is no dictionary."""
+    """Return the subwords of a dictionary file."""
     return [entry.text for entry in read_dictionary_file(dictionary)]
 
 
 def subwords_in(contents: str, dictionary: Path) -> list[str]:
-    """Return the subwords of the text of a dictionary file."""
+    """Return the subwords in the contents of a dictionary file."""
     return [entry.text for entry in parse_dictionary(contents, dictionary)]
 
 
 def write_subwords(subwords: Sequence[str], path: Path) -> None:
-    """Write a dictionary file in which every subword has the count 1."""
+    """Write a dictionary file, with the count 1 for each subword."""
     with atomic_writer(path) as file:
         file.writelines(dictionary_lines((subword, 1) for subword in subwords))
 

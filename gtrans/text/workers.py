@@ -35,11 +35,7 @@ def map_chunks(
 ) -> Iterator[Result]:
     """Yield ``function`` of chunks of items, in order, from at most ``workers`` processes.
 
-    Items are read only a few chunks ahead, so memory does not grow with their number. A text of one
-    chunk needs no other process.
-
-    Raises:
-        GtransError: one of the processes was killed.
+    Items are read only a few chunks ahead, so memory does not grow with their number.
     """
     rest = iter(items)
     chunks = iter(lambda: list(islice(rest, _CHUNK)), [])
@@ -73,7 +69,7 @@ def _start_worker(function: Callable[[list[Any]], Any]) -> None:
 
 
 def _end_with_parent() -> None:
-    """Wait for the end of the process that started this one, even by SIGKILL."""
+    """Wait for the end of the parent process, even by SIGKILL."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()

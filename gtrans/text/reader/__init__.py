@@ -9,10 +9,10 @@ SGM           test sets of NIST, WMT and IWSLT: ``<srcset>``, ``<refset>``, ``<t
 WMT XML       test sets of WMT from 2021 on: ``<src>``, ``<ref translator>``, ``<hyp system>``
 ============  =====================================================================================
 
-The contents of a file decide its format, or its name where they do not. All may be gzipped. Other
-formats (HTML, subtitles, XML, ..) are rejected by name, so that no command takes markup for
-sentences. A new format is a file of this package with one subclass of :class:`Reader`. This module
-needs neither torch nor fairseq.
+The contents of a file decide its format, or its name where they do not. Other formats (HTML,
+subtitles, XML, ..) are rejected by name, so that no command takes markup for sentences. A new
+format is a file of this package with one subclass of :class:`Reader`. This module needs neither
+torch nor fairseq.
 """
 
 from __future__ import annotations
@@ -62,13 +62,8 @@ def open_text(
     """Return the reader of a file, by its format.
 
     Args:
-        path: the file; with ``once`` also a pipe, or ``-``, the standard input.
         role: the use of the text.
-        selection: the text to read of it.
-        once: the file is opened only once.
-
-    Raises:
-        GtransError: it cannot be read, or its format is not known.
+        once: the file is opened only once, so it may be a pipe, or ``-``, the standard input.
     """
     name = "standard input" if str(path) == STANDARD_STREAM else os.fspath(path)
     lines = enumerate(iterate_raw_lines(path, once=once, strip=False), start=1)
@@ -87,7 +82,7 @@ def _reader(name: str, first: Sequence[tuple[int, str]], *more: Any) -> Reader:
 
 
 def check_plain(path: str, lines: Sequence[tuple[int, str]]) -> None:
-    """Raises GtransError if the first lines of a stream, with numbers, are no plain text."""
+    """Raises GtransError if the first lines of a stream are no plain text."""
     _plain(_reader(path, lines[: Head.LINES], iter(()), "source", ALL_TEXT))
 
 
@@ -101,12 +96,12 @@ def _plain(reader: Reader) -> PlainText:
 
 
 def plain_lines(path: str | os.PathLike[str]) -> Iterator[str]:
-    """Yield the lines of plain text as :meth:`PlainText.raw_lines`."""
+    """Yield all lines of plain text, stripped."""
     return _plain(open_text(path)).raw_lines()
 
 
 def iterate_lines(path: str | os.PathLike[str]) -> Iterator[PlainLine]:
-    """Yield the sentences of plain text as :meth:`PlainText.sentences`."""
+    """Yield the sentences and boundaries of plain text."""
     return _plain(open_text(path)).sentences()
 
 
@@ -116,7 +111,7 @@ def is_plain(path: str | os.PathLike[str]) -> bool:
 
 
 def has_boundaries(path: str | os.PathLike[str]) -> bool:
-    """Return whether a file divides its text into documents, by boundaries or ids."""
+    """Return whether a file is divided into documents."""
     reader = open_text(path)
     if not isinstance(reader, PlainText):
         return True
@@ -124,7 +119,7 @@ def has_boundaries(path: str | os.PathLike[str]) -> bool:
 
 
 def read_documents(path: str | os.PathLike[str]) -> list[list[str]]:
-    """Return the sentences of each document of a file; raises GtransError if there is none."""
+    """Return the sentences of each document of a file."""
     documents = [document.sentences for document in open_text(path)]
     if not any(map(any, documents)):
         raise GtransError(f"'{path}' holds no sentence; give a file with one sentence per line")
@@ -139,12 +134,7 @@ _ONE_SIDE = (
 
 
 class Sides(NamedTuple):
-    """The two sides of a corpus: two files, or one file that has both.
-
-    Attributes:
-        source, target: the files; the same path if one has both.
-        selection: the text to read of them.
-    """
+    """The two sides of a corpus: two files, or the same file twice if it has both."""
 
     source: Path
     target: Path
@@ -155,9 +145,6 @@ class Sides(NamedTuple):
 
         Args:
             quiet: print no message about pairs that are left out.
-
-        Raises:
-            GtransError: a file cannot be read, or the sides do not match.
         """
         source = open_text(self.source, "source", self.selection)
         target = open_text(self.target, "reference", self.selection)
@@ -194,7 +181,6 @@ def _plain_pairs(source: PlainText, target: PlainText) -> Iterator[tuple[str, st
 
 
 def _are_alike(left: PlainLine | None, right: PlainLine | None) -> bool:
-    """Return whether both are sentences, or both boundaries; None: a side has ended."""
     if left is None or right is None:
         return False
     return (left.sentence is None) == (right.sentence is None)
@@ -247,11 +233,7 @@ def matched(
     Segments are matched by their ids if all have one, otherwise by their order.
 
     Args:
-        source, target: two readers.
-        strict: a segment that a side lacks is a mistake; otherwise its text is empty.
-
-    Raises:
-        GtransError: the sides have other documents or segments.
+        strict: raise GtransError if a side lacks a segment; otherwise its text is empty.
     """
     for number, (left, right) in enumerate(zip_longest(source, target), start=1):
         places = _document_place(source, left), _document_place(target, right)
@@ -333,9 +315,7 @@ class DocumentsWithIds:
     """A file of documents with ids.
 
     Attributes:
-        path: the file.
         documents: the segments of each document.
-        references: the names of the references.
         others: the documents of other directions, which are not read.
         with_markup: the number of rows from which markup was left out.
     """
@@ -357,11 +337,7 @@ class DocumentsWithIds:
 def read_documents_with_ids(
     path: str, role: Role, selection: TextSelection = ALL_TEXT
 ) -> DocumentsWithIds | None:
-    """Return the documents of a file with ids, in any order of rows; None: it has no ids.
-
-    Raises:
-        GtransError: it cannot be read, a document or a segment comes twice, or it holds no text.
-    """
+    """Return the documents of a file, in any order of rows; None: it has no ids."""
     reader = open_text(path, role, selection)
     if not reader.has_ids:
         return None

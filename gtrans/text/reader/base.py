@@ -1,4 +1,4 @@
-"""The classes of all readers, plain text, and how text of other formats is rejected."""
+"""The classes of all readers, and plain text."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _BOUNDARY = re.compile(
 
 
 def is_boundary(line: str) -> bool:
-    """Whether a line of plain text, without white space at its ends, separates documents."""
+    """Whether a stripped line of plain text separates documents."""
     return not line or (line[0] == "<" and _BOUNDARY.fullmatch(line) is not None)
 
 
@@ -40,11 +40,7 @@ _LINE_ENDS = re.compile("[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]+")
 
 
 def sentence_of(text: str, path: str | Path, line: int) -> str:
-    """Return a sentence on one line, without white space at its ends.
-
-    Raises:
-        GtransError: it is a whole text, or would be a boundary.
-    """
+    """Return a sentence on one line; raises GtransError if it would be a boundary."""
     sentence = _LINE_ENDS.sub(" ", text).strip()
     check_length(path, line, sentence)
     if sentence and is_boundary(sentence):
@@ -62,10 +58,8 @@ class TextSelection:
     Attributes:
         direction: language pair of the rows to read, such as ``en-de``; empty: all.
         target_lang: the target language, if the direction is not known.
-        references: names of references; empty: all.
-        system: the system to read; empty: there is one.
+        references: their names; empty: all.
         columns: names of columns by role.
-        without_markup: leave out tags and fenced code.
     """
 
     direction: str = ""
@@ -85,7 +79,6 @@ class Segment(NamedTuple):
     Attributes:
         line: its first line in the file, from 1.
         texts: its text, which may be empty; several for several references.
-        name: its id; empty: it has none.
         left_out: the reason not to use it; empty: it is used.
     """
 
@@ -95,13 +88,13 @@ class Segment(NamedTuple):
     left_out: str = ""
 
     def text(self, number: int = 0) -> str:
-        """Return the text of a reference; the last one if this segment has fewer."""
+        """Return the text of a reference, or of the last one."""
         return self.texts[min(number, len(self.texts) - 1)]
 
 
 @dataclass
 class Document:
-    """A document: its id (or empty), its first line in the file, and its segments."""
+    """A document: its id, if any, its first line in the file, and its segments."""
 
     name: str
     line: int
@@ -109,7 +102,7 @@ class Document:
 
     @property
     def sentences(self) -> list[str]:
-        """The text of each segment, or its first reference."""
+        """The (first) text of each segment."""
         return [segment.text() for segment in self.segments]
 
 
@@ -117,7 +110,6 @@ class Head:
     """The beginning of a file, by which its format is recognised.
 
     Attributes:
-        path: its name, for messages.
         suffix: the end of its name without ``.gz``, such as ``.jsonl``.
         numbered, lines: the first lines that are not empty, with and without numbers.
     """
@@ -133,7 +125,7 @@ class Head:
         self.first = self.lines[0] if self.lines else ""
 
     def share(self, pattern: str) -> float:
-        """Return the share of these lines that begin with a pattern."""
+        """Return the share of lines that begin with a pattern."""
         matches = sum(re.match(pattern, line) is not None for line in self.lines)
         return matches / max(len(self.lines), 1)
 
@@ -141,17 +133,12 @@ class Head:
 class Reader(Iterable[Document]):
     """The documents of a file, read once and in order.
 
-    Every format is a subclass, which yields documents from ``self.lines``;
-    :func:`gtrans.text.reader.open_text` tries them all.
+    Every format is a subclass, which yields documents from ``self.lines``.
 
     Attributes:
         kinds: all formats, the last defined one first.
-        title: name of the format in messages.
-        beginning: regular expression of the first line; other files are not looked at.
-        suffixes: ends of names of files that are looked at, whatever the first line is.
-        has_ids: whether documents have ids.
-        path: the file, for messages.
-        role: the use of the text.
+        beginning: regular expression of the first line of files to look at.
+        suffixes: ends of names of files to look at, whatever the first line is.
         references: the names of the references read so far.
         column: the column that is read, if the format has columns.
     """
@@ -180,7 +167,7 @@ class Reader(Iterable[Document]):
 
     @classmethod
     def is_possible(cls, head: Head) -> bool:
-        """Return whether the first line, or the name of the file, may be of this format."""
+        """Whether the first line, or the name of the file, may be of this format."""
         return head.suffix in cls.suffixes or re.match(cls.beginning, head.first) is not None
 
     def wrong(self, line: int, what: str) -> GtransError:
@@ -190,23 +177,15 @@ class Reader(Iterable[Document]):
     @classmethod
     @abstractmethod
     def recognises(cls, head: Head) -> bool:
-        """Return whether a file that begins so is of this format.
-
-        Raises:
-            GtransError: it is, but cannot be read.
-        """
+        """Whether a file is of this format; raises GtransError if it is, but cannot be read."""
 
     @abstractmethod
     def __iter__(self) -> Iterator[Document]:
-        """Yield the documents.
-
-        Raises:
-            GtransError: the text is not as its format has it; the message names the line.
-        """
+        """Yield the documents; raises GtransError, with the line, if the format is broken."""
 
 
 def chosen_references(path: str, names: Sequence[str], wanted: Sequence[str]) -> list[str]:
-    """Return the wanted references, or all; raises GtransError if one is missing."""
+    """Return the wanted references, or all."""
     for name in wanted:
         if name not in names:
             raise GtransError(
@@ -216,7 +195,7 @@ def chosen_references(path: str, names: Sequence[str], wanted: Sequence[str]) ->
 
 
 def only_system(path: str, names: Sequence[str], wanted: str) -> str:
-    """Return the wanted system, or the only one; raises GtransError if there are several."""
+    """Return the wanted system, or the only one."""
     if wanted not in names and len(names) > 1:
         raise GtransError(
             f"{path} has translations by {listed(names)}; name one of them: "
@@ -314,7 +293,7 @@ def _other_format(head: Head) -> tuple[str, str] | None:
 
 
 def _tag_of_markup(head: Head) -> tuple[int, str] | None:
-    """Return the first line with a tag, and its number, if many lines are tags; otherwise None."""
+    """Return the first line with a tag, if many lines are tags."""
     lines = [(number, line) for number, line in head.numbered if not is_boundary(line)]
     tags = [(number, line) for number, line in lines if _TAG_LINE.match(line)]
     if _PAGE.match(head.first):
@@ -352,7 +331,7 @@ _LAST = re.compile(r"""[\w,;–-]$""")
 
 
 def notice_running_text(path: str | os.PathLike[str], lines: Sequence[str]) -> None:
-    """Print a message if the lines of a text are paragraphs, or broken at a width."""
+    """Print a message if lines are paragraphs, or broken at a width."""
     kept = [line for line in lines if not is_boundary(line)]
     several = sum(len(_INNER_END.findall(line)) > 1 for line in kept)
     broken = 0
@@ -368,14 +347,14 @@ def notice_running_text(path: str | os.PathLike[str], lines: Sequence[str]) -> N
 
 
 class PlainLine(NamedTuple):
-    """A line of plain text: a sentence, or None for a boundary between documents."""
+    """A line of plain text: a sentence, or None for a boundary."""
 
     number: int
     sentence: str | None
 
 
 class PlainText(Reader):
-    """Plain text: a sentence per line, and boundaries between documents; the default format."""
+    """Plain text, the default format: a sentence per line, and boundaries."""
 
     title = "plain text"
     has_ids = False
@@ -389,15 +368,11 @@ class PlainText(Reader):
         return True
 
     def raw_lines(self) -> Iterator[str]:
-        """Yield all lines, also empty ones and boundaries, without white space at their ends."""
+        """Yield all lines, stripped."""
         return (line.strip() for _, line in self.lines)
 
     def sentences(self) -> Iterator[PlainLine]:
-        """Yield the sentences, and one boundary between two documents.
-
-        Raises:
-            GtransError: a line is too long.
-        """
+        """Yield the sentences, and one boundary between two documents."""
         boundary = 0  # line of the first boundary since the last sentence
         started = False
         for number, line in self.lines:

@@ -1,4 +1,4 @@
-"""Markup inside the texts of rows: tags of HTML and fenced blocks, such as JSON."""
+"""Markup inside the texts of rows: tags of HTML and fenced blocks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def have_markup(texts: Sequence[str]) -> bool:
 
 
 def without_markup(text: str) -> str:
-    """Return a text without tags and fenced blocks of code; a fenced block of prose stays.
+    """Return a text without tags and fenced code; fenced prose stays.
 
     A translation keeps markup, so its score would say nothing about the translation.
     """

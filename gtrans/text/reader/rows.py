@@ -50,8 +50,6 @@ class Row(NamedTuple):
     """A row of a file of documents with ids.
 
     Attributes:
-        number: its line, from 1.
-        document: the id of its document.
         segments: one if it has an id, else one for each line of its text.
         value: the value of its column.
     """
@@ -71,14 +69,14 @@ class Row(NamedTuple):
 class RowReader(Reader):
     """JSON lines, and tables with a header and tabs, with the id of a document in every row.
 
-    Columns are found by their names; case, ``-`` and ``_`` make no difference. So WMT24++, WMT25,
+    Columns are found by their names, whatever their case, ``-`` and ``_``. So WMT24++, WMT25,
     WMT26, ParaDocs and HPLT are read as they are, and rows of the Hugging Face hub, which have a
     text for each language, ``translation: {en: .., de: ..}``. A row without a segment's id has a
-    segment in each line of its text. In JSON lines without document ids, every row is a document.
+    segment in each line. In JSON lines without document ids, every row is a document.
 
     Attributes:
-        cells: the names of the columns of a table; None: it is JSON lines.
-        others: the documents of other directions, and how many of their rows are left out.
+        cells: the columns of a table; None: it is JSON lines.
+        others: how many rows of each document of other directions are left out.
         with_markup: the number of rows from which markup was left out.
     """
 
@@ -134,12 +132,7 @@ class RowReader(Reader):
             yield Document(name, rows[0].number, segments)
 
     def rows(self) -> Iterator[Row]:
-        """Yield the rows of the wanted direction.
-
-        Raises:
-            GtransError: a line is no row like the others, an id or a text is missing, or there
-                are rows of several directions and none is chosen.
-        """
+        """Yield the rows of the wanted direction."""
         wanted = self.selection.direction
         directions: list[str] = []
         has_wanted = False
@@ -183,7 +176,6 @@ class RowReader(Reader):
         return self._column_of_language(number, row)
 
     def _column_of_language(self, number: int, row: Mapping[str, Any]) -> str:
-        """Return the column that is named after the wanted language; empty: there is none."""
         source, _, target = self.selection.direction.partition("-")
         target = target or self.selection.target_lang
         wanted = source if self.role == "source" else target
@@ -273,7 +265,7 @@ class RowReader(Reader):
         return [texts[name] for name in wanted]
 
     def _with_languages(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a row by the names of its columns; texts by language become columns."""
+        """Return a row by its columns; texts by language become columns."""
         named = {_name(key): value for key, value in row.items()}
         texts = named.get("translation")
         if not isinstance(texts, dict) or not texts or not all(map(language_code, texts)):
@@ -347,7 +339,6 @@ def _segment_id(row: Mapping[str, Any]) -> str:
 
 
 def _has_other_values(value: Any) -> bool:
-    """Whether a column with texts by name has numbers or the like under a name."""
     if not isinstance(value, dict):
         return False
     return any(not isinstance(item, str | list | dict | None) for item in value.values())
@@ -376,7 +367,6 @@ def _same_direction(wanted: str, direction: str) -> bool:
 
 
 def _same_variety(first: str, second: str) -> bool:
-    """Whether ``de`` is ``de_DE``; two regions must be the same."""
     left, _, region = first.partition("_")
     right, _, other_region = second.partition("_")
     if (language_code(left) or left) != (language_code(right) or right):
