@@ -98,7 +98,7 @@ class AttentionEntropy:
 
 @dataclass
 class GateOpening:
-    """Number and sum of the weights that a gate gives to the wider attention."""
+    """Sum of the weights that a gate gives to the wider attention."""
 
     values: int = 0
     total: float = 0.0

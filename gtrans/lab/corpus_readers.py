@@ -33,7 +33,7 @@ Place = tuple[Path, int]
 
 
 class Pair(NamedTuple):
-    """A sentence and its translation, one of them possibly empty, and their places in the files."""
+    """A sentence and its translation, and their places; one text may be empty."""
 
     source: str
     target: str
@@ -269,7 +269,7 @@ class SplitPart:
     headings: bool = False
 
     def patterns(self, split: str, source: str, target: str, year: str) -> list[tuple[str, ...]]:
-        """Return the alternative names of each file; publishers call our ``valid`` also ``dev``."""
+        """Return the alternative names of each file; ``valid`` may be ``dev``."""
         low, high = sorted((source, target))
         published = ("dev", split) if split == "valid" else (split,)
         names = {

@@ -253,8 +253,8 @@ class SplitCounts:
     ) -> dict[str, Any]:
         """Return the counts for a JSON file, with the means of the papers' tables.
 
-        ``train`` is given for other splits. Without ``vocabulary`` (by language) all tokens are
-        known.
+        ``train`` is given for other splits. Without ``vocabulary``, by language, all tokens count
+        as known.
         """
         in_train = None
         if train is not None:

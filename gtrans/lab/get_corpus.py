@@ -102,14 +102,14 @@ def run(args: argparse.Namespace) -> None:
         )
     corpus = corpus_named(args.name)
     pairs = _pairs(args, corpus)
-    corpus = _as_asked(args, corpus)
+    corpus = _with_options(args, corpus)
     check_output_folder("--out", args.out, [args.source])
     folder = args.out / args.name
     counts = write_corpus(corpus, pairs, args.source, folder, args.force)
     print_lines(*_summary(counts), f"written to {folder} ({RECORD} has the counts)")
 
 
-def _as_asked(args: argparse.Namespace, corpus: PaperCorpus) -> PaperCorpus:
+def _with_options(args: argparse.Namespace, corpus: PaperCorpus) -> PaperCorpus:
     if args.boundary is not None and corpus.name != "own":
         raise GtransError(f"`--boundary` is for own; the files of {corpus.name} say it themselves")
     chosen = None
@@ -158,7 +158,7 @@ def _pairs(args: argparse.Namespace, corpus: PaperCorpus) -> list[tuple[str, str
 
 @dataclass
 class Counts:
-    """Numbers of kept documents and pairs, of dropped pairs by reason, and of emptied documents."""
+    """Numbers of kept documents and pairs, dropped pairs by reason, and emptied documents."""
 
     documents: int = 0
     pairs: int = 0
@@ -190,9 +190,9 @@ def write_corpus(
     try:
         with locked(folder):
             finder = Finder(source)
-            form, inputs = _chosen(corpus, pairs, finder)
+            form, inputs = _first_complete_form(corpus, pairs, finder)
             names = ["-".join(pair) for pair in pairs]
-            earlier = _earlier(folder)
+            earlier = _earlier_record(folder)
             if earlier.get("pairs") not in (None, names):
                 raise GtransError(
                     f"{folder} has the pair {', '.join(earlier['pairs'])}; give another `--out`"
@@ -203,7 +203,7 @@ def write_corpus(
                 return path.name.rpartition(".")[0] in written
 
             for languages in pairs:
-                for path in _paths(corpus, form, languages, folder):
+                for path in _text_paths(corpus, form, languages, folder):
                     check_replaceable("--out", path, is_own, force)
             made: dict[str, Counts] = {}
             for languages in pairs:
@@ -217,7 +217,7 @@ def write_corpus(
                     "cleaning": asdict(cleaning),
                 }
             digests = dict(earlier.get("read", {}))
-            for group in _groups(corpus, form, pairs):
+            for group in _alternative_names(corpus, form, pairs):
                 digests[group[0]] = _digest(inputs[group])
             record = {
                 "corpus": corpus.name,
@@ -239,7 +239,7 @@ def write_corpus(
         raise
 
 
-def _groups(
+def _alternative_names(
     corpus: PaperCorpus, form: Form, pairs: Sequence[tuple[str, str]]
 ) -> list[tuple[str, ...]]:
     groups: list[tuple[str, ...]] = []
@@ -250,13 +250,12 @@ def _groups(
     return groups
 
 
-def _chosen(
+def _first_complete_form(
     corpus: PaperCorpus, pairs: Sequence[tuple[str, str]], finder: Finder
 ) -> tuple[Form, Files]:
-    """Return the first complete form of a corpus, and its files."""
     most, complaint = -1, ""
     for form in corpus.forms:
-        groups = _groups(corpus, form, pairs)
+        groups = _alternative_names(corpus, form, pairs)
         inputs = finder.find(groups)
         missing = [group for group in groups if group not in inputs]
         if not missing:
@@ -277,7 +276,7 @@ def _cleaning(corpus: PaperCorpus, split: str) -> Cleaning:
     return corpus.cleaning if split == TRAIN else Cleaning(empty=corpus.cleaning.empty)
 
 
-def _earlier(folder: Path) -> dict[str, Any]:
+def _earlier_record(folder: Path) -> dict[str, Any]:
     try:
         record = read_object(folder / RECORD, "; remove it")
     except FileNotFoundError:
@@ -285,21 +284,23 @@ def _earlier(folder: Path) -> dict[str, Any]:
     return record if str(record.get("written by")).startswith("gtrans ") else {}
 
 
-def _names(corpus: PaperCorpus, form: Form) -> list[str]:
+def _split_names(corpus: PaperCorpus, form: Form) -> list[str]:
     names = list(form.splits)
     if corpus.hold_out:
         names.insert(1, VALID)
     return names
 
 
-def _of_pair(corpus: PaperCorpus, languages: tuple[str, str]) -> str:
+def _pair_suffix(corpus: PaperCorpus, languages: tuple[str, str]) -> str:
     return f".{'-'.join(languages)}" if corpus.others else ""
 
 
-def _paths(corpus: PaperCorpus, form: Form, languages: tuple[str, str], folder: Path) -> list[Path]:
-    pair = _of_pair(corpus, languages)
+def _text_paths(
+    corpus: PaperCorpus, form: Form, languages: tuple[str, str], folder: Path
+) -> list[Path]:
+    pair = _pair_suffix(corpus, languages)
     paths = []
-    for name in _names(corpus, form):
+    for name in _split_names(corpus, form):
         for lang in languages:
             paths.append(folder / f"{name}{pair}.{lang}")
     return paths
@@ -308,15 +309,15 @@ def _paths(corpus: PaperCorpus, form: Form, languages: tuple[str, str], folder: 
 def _write_pair(
     corpus: PaperCorpus, form: Form, inputs: Files, languages: tuple[str, str], folder: Path
 ) -> dict[str, Counts]:
-    several, names = _of_pair(corpus, languages), _names(corpus, form)
-    paths = _paths(corpus, form, languages, folder)
+    suffix, names = _pair_suffix(corpus, languages), _split_names(corpus, form)
+    paths = _text_paths(corpus, form, languages, folder)
     with replacing(*paths, inputs=inputs.values()) as temporary, ExitStack() as stack:
         files = [stack.enter_context(open(path, "w", encoding="utf-8")) for path in temporary]
         splits = {name: SplitWritten(files[2 * n : 2 * n + 2]) for n, name in enumerate(names)}
         for name, parts in form.splits.items():
-            print_message(f"{name}{several}: {form.title}")
+            print_message(f"{name}{suffix}: {form.title}")
             pairs = _read(corpus, parts, inputs, name, languages)
-            cleaning, label = _cleaning(corpus, name), f"{corpus.name} {name}{several}"
+            cleaning, label = _cleaning(corpus, name), f"{corpus.name} {name}{suffix}"
             number = 0
             for pair in clean(pairs, cleaning, languages, label, splits[name].counts):
                 number += pair is not None
@@ -324,7 +325,7 @@ def _write_pair(
                 if pair is None and corpus.hold_out:
                     splits[VALID].write(None)
                 splits[VALID if held and pair else name].write(pair)
-    return {f"{name}{several}": split.counts for name, split in splits.items()}
+    return {f"{name}{suffix}": split.counts for name, split in splits.items()}
 
 
 def _read(
@@ -369,11 +370,7 @@ class SplitWritten:
 def clean(
     pairs: Pairs, cleaning: Cleaning, languages: tuple[str, str], label: str, counts: Counts
 ) -> Pairs:
-    """Yield the kept pairs with all boundaries, and count the dropped ones in ``counts``.
-
-    Raises:
-        GtransError: a pair is empty on a side, and such pairs are errors; or no pair is left.
-    """
+    """Yield the kept pairs with all boundaries, and count the dropped ones in ``counts``."""
     length = word_counter(cleaning.unit)
     number = kept = lost = total = 0
     for pair in chain(pairs, [None]):

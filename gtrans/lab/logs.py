@@ -73,11 +73,7 @@ class TrainingHistory:
 
 
 def read_history(run_folder: str | Path) -> TrainingHistory:
-    """Read the log of a run.
-
-    Args:
-        run_folder: a folder with ``train.log``, or the output of ``--log-format simple``.
-    """
+    """Read the log of a run: its folder, or the output of ``--log-format simple``."""
     path = Path(run_folder)
     path = path / LOG if path.is_dir() else path
     history = TrainingHistory(path)

@@ -26,11 +26,10 @@ X = float | str
 
 @dataclass(frozen=True)
 class Point:
-    """A value of a series.
+    """A value of a series, perhaps the mean of several runs.
 
     Attributes:
         x: a number, or the name of a category.
-        y: the value; the mean of several runs.
         low, high: its interval, or the smallest and the largest run.
     """
 
@@ -125,7 +124,7 @@ _MANY_SERIES = 12  # of more, a legend has the first, the last and some between
 
 
 def check_figure(args: argparse.Namespace, inputs: Sequence[str | Path]) -> None:
-    """Raise an error if ``--plot`` cannot be written, or is one of the ``inputs``."""
+    """Raise an error if ``--plot`` cannot be written, or is an input."""
     for path in map(Path, args.plot):
         if path.suffix not in SUFFIXES:
             raise GtransError(f"`--plot` must end in {', '.join(SUFFIXES)}, but is '{path}'.")
@@ -334,12 +333,12 @@ def add_plot(group: argparse._ArgumentGroup) -> None:
 
 
 def title_of(labels: Sequence[str]) -> str:
-    """Return the label of the only model, or nothing."""
+    """Return the label of the only model."""
     return labels[0] if len(labels) == 1 else ""
 
 
 def write(args: argparse.Namespace, figure: Figure) -> None:
-    """Draw the files of ``--plot``, and print the numbers."""
+    """Draw ``--plot``, and print the numbers."""
     write_figure(figure, args.plot)
     if args.json:
         print(json_text(to_json(figure)))

@@ -41,7 +41,7 @@ class _Version(NamedTuple):
 
 
 @dataclass
-class _Versions:
+class _SetDocument:
     """A document with all its texts: sentences and their lines, by id."""
 
     name: str
@@ -70,14 +70,14 @@ class _SetParser:
             names += [*_SIDES, "dataset", "collection"]
         self._names = "|".join(names)
         self._path = path
-        self._documents: dict[tuple[str, int], _Versions] = {}
+        self._documents: dict[tuple[str, int], _SetDocument] = {}
         self._seen = Counter[tuple[_Version, str]]()
         self._set_version = _Version(None, "")
         self._version = self._set_version
-        self._document: _Versions | None = None
+        self._document: _SetDocument | None = None
         self._seg_id = ""  # id of the sentence that is open
 
-    def parse(self, text: str) -> list[_Versions]:
+    def parse(self, text: str) -> list[_SetDocument]:
         """Return the documents."""
         line, position = 1, 0
         for match in re.finditer(rf"<(/?)({self._names})\b([^<>]*)>", text, re.IGNORECASE):
@@ -128,7 +128,7 @@ class _SetParser:
         self._seen[self._version, title] += 1
         if key not in self._documents:
             is_testsuite = "testsuite" in tag.attributes
-            self._documents[key] = _Versions(title, tag.line, is_testsuite)
+            self._documents[key] = _SetDocument(title, tag.line, is_testsuite)
         self._document = self._documents[key]
 
     def _begin_text(self, tag: _Tag) -> None:
@@ -159,7 +159,7 @@ def _plain(text: str) -> str:
 class TestSet(Reader):
     """SGM of NIST, WMT and IWSLT, and the XML of WMT from 2021 on.
 
-    As in sacreBLEU, references leave out test suites, and sentences without a reference.
+    Test suites, and sentences without a reference, are left out of references, as in sacreBLEU.
     """
 
     __test__ = False  # it is no test of pytest's
@@ -187,7 +187,7 @@ class TestSet(Reader):
             if segments:
                 yield Document(document.name, document.line, segments)
 
-    def _choose(self, documents: Sequence[_Versions]) -> list[_Version]:
+    def _choose(self, documents: Sequence[_SetDocument]) -> list[_Version]:
         versions: dict[_Version, None] = {}
         for document in documents:
             versions |= dict.fromkeys(document.sentences)
@@ -208,7 +208,7 @@ class TestSet(Reader):
             chosen += [version for version in candidates if version.name == name]
         return chosen
 
-    def versions(self) -> list[_Versions]:
+    def versions(self) -> list[_SetDocument]:
         """Return all documents."""
         text = "\n".join(line for _, line in self.lines)
         with_sides = _has(r"<dataset\b", "\n".join(self.head.lines))
@@ -219,7 +219,7 @@ class TestSet(Reader):
             )
         return documents
 
-    def _segments(self, document: _Versions, wanted: Sequence[_Version]) -> Iterator[Segment]:
+    def _segments(self, document: _SetDocument, wanted: Sequence[_Version]) -> Iterator[Segment]:
         versions = [document.sentences.get(version, {}) for version in wanted]
         is_reference = self.role == "reference"
         # A sentence without a reference is left out, with the reason.

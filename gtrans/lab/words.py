@@ -62,7 +62,7 @@ def words_of_side(side: CorpusSide) -> list[list[SegmentedSentence]]:
     return documents
 
 
-def _begins(sentence: str, starts: Sequence[int]) -> list[int]:
+def _word_begins(sentence: str, starts: Sequence[int]) -> list[int]:
     begins = {match.start() for match in _WORD.finditer(sentence)} or {0}
     for start in starts:
         if _UNSPACED.match(sentence, start):
@@ -77,8 +77,8 @@ def words_of(pipeline: TextPipeline, sentence: str, encoded: str) -> SegmentedSe
     the word before it.
     """
     subwords = encoded.split()
-    starts = _starts(sentence, [pipeline.unsegment(subword) for subword in subwords])
-    begins = _begins(sentence, starts)
+    starts = _subword_starts(sentence, [pipeline.unsegment(subword) for subword in subwords])
+    begins = _word_begins(sentence, starts)
     # The first subword of each word that has one, by the begin of the word.
     first_subwords: dict[int, int] = {}
     for number, start in enumerate(starts):
@@ -97,7 +97,7 @@ def words_of(pipeline: TextPipeline, sentence: str, encoded: str) -> SegmentedSe
     return SegmentedSentence(sentence, tuple(spans), tuple(ranges))
 
 
-def _starts(sentence: str, texts: Sequence[str]) -> list[int]:
+def _subword_starts(sentence: str, texts: Sequence[str]) -> list[int]:
     """Return where each subword begins, in ascending order.
 
     Characters that the pipeline has changed get positions between the unchanged ones around them.

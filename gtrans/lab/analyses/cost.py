@@ -3,8 +3,8 @@
 Each model translates texts of random tokens, in sentences of equal length, in the unit that it was
 trained with; every translation is as long as its source.
 
-Each model and length has a fresh process. Memory is its largest resident size, or its largest on
-the GPU. Time is CPU time of one thread, or on a GPU elapsed time.
+Memory is the largest resident size of a process, or the largest memory on the GPU. Time is CPU time
+of one thread, or on a GPU elapsed time.
 """
 
 from __future__ import annotations

@@ -89,9 +89,7 @@ def curves(
 ) -> Figure:
     """Draw a panel for every value, with a curve for every model (the mean of its runs).
 
-    Args:
-        models: logs of runs, by label.
-        values: names such as ``loss``, ``valid:loss``, or ``weight_group_*`` for several curves.
+    A value is ``loss``, ``valid:loss``, or ``weight_group_*`` for several curves.
     """
     panels = [_panel(models, value) for value in values]
     logs = {label: [str(run.path) for run in runs] for label, runs in models.items()}

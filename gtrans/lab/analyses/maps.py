@@ -71,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Draw the maps into the folder."""
-    first, last = _sentences(args.sentences)
+    first, last = _sentence_range(args.sentences)
     folder = Path(args.out)
     check_output_folder("--out", folder, [args.data, args.path])
     (model,), task = load_models([args.path], args.data, cpu=args.cpu, fp16=args.fp16)
@@ -103,7 +103,7 @@ def run(args: argparse.Namespace) -> None:
     print_lines(f"{folder}: {len(maps)} maps")
 
 
-def _sentences(text: str | None) -> tuple[int, int]:
+def _sentence_range(text: str | None) -> tuple[int, int]:
     match = re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?", text or "1-1")
     if match:
         first = int(match[1])
@@ -207,7 +207,7 @@ def _word_axis(layout: Any, tokens: Tensor, dictionary: Any) -> Axis:
 
 
 def attention_maps(model: Any, net_input: dict[str, Tensor], text: UnitText) -> list[Map]:
-    """Return the maps of all attentions of a model in evaluation mode, for one row."""
+    """Return the maps of all attentions of a model in evaluation mode, for a batch of one row."""
     calls: dict[Location, list[tuple[Tensor, Tensor]]] = {}
 
     def keep(place: Location, weights: Tensor, pairs: AttentionPlan | Pairs) -> None:
