@@ -268,7 +268,7 @@ _Counts = dict[str | tuple[str, ...], float]
 
 
 class Habits:
-    """Counts of tokens at both ends of sentences, and of pairs of tokens inside them.
+    """Counts of :func:`cased_tokens` at both ends of sentences, and of pairs inside them.
 
     Pairs mark the inside of words in scripts whose tokens are characters.
     """

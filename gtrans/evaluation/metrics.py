@@ -359,7 +359,7 @@ def _chrf_counts(
     systems: _Texts,
     words: int = 0,
 ) -> list[Statistics]:
-    """Return rows of (n-grams of the translation, of the reference, of both) for each order.
+    """Return rows of n-grams (translation, reference, both) for each order.
 
     Orders are 1 to 6 characters, then 1 to ``words`` words; the best reference counts.
     """

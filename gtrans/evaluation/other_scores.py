@@ -217,8 +217,8 @@ def measure_segment_scores(score_input: ScoreInput) -> ScoreResult:
     """Return means over sentences or documents of scores that other programs computed.
 
     A file has one score a line, or it is JSON: a list of scores, or an object with a list for every
-    system. It may also be the output of ``comet-score``, JSON lines of MetricX, a ``.seg.score`` of
-    mt-metrics-eval, or one metric of ``--segments``.
+    system. It may also be an output of ``comet-score``, MetricX, mt-metrics-eval (``.seg.score``)
+    or ``--segments``, with one metric.
     """
     files = segment_score_files(score_input.args)
     lower = set(score_input.args.lower_is_better)
@@ -383,7 +383,7 @@ def _text_of(path: str) -> str:
 
 
 def _row(line: str) -> dict[str, str]:
-    """Return the score of a line; empty for the score of a whole system.
+    """Return system and score of a line; empty for the score of a whole system.
 
     COMET prints "FILE  Segment 0  score: 0.81", mt-metrics-eval "SYSTEM  0.81".
     """

@@ -159,8 +159,7 @@ class Resegmenter:
     def split(self, document: int, lines: Sequence[str]) -> Split:
         """Split a translation, whose lines may be of any kind.
 
-        As many lines as sentences stay unless another split is clearly better
-        (:data:`CLEARLY_BETTER`).
+        As many lines as sentences may stay (:data:`CLEARLY_BETTER`).
         """
         characters = _without_spaces(lines)
         for sentences in self._sentences[document]:
@@ -303,7 +302,7 @@ class _Search:
         return spans[::-1]
 
     def is_clearly_better(self, spans: Sequence[Span], lines: Sequence[str]) -> bool:
-        """Return whether a split gains more than the lines between common sentence ends."""
+        """Return whether a stretch of the split gains clearly more than the same lines."""
         lengths = [len(tokens_of(line)) for line in lines]
         stops = np.cumsum(lengths).tolist()
         if not stops or stops[-1] != len(self._tokens):
@@ -499,8 +498,7 @@ def _with_additions(spans: Sequence[Span], token_count: int) -> list[Span]:
 def bands(reference: Sequence[list[str]], tokens: list[str]) -> list[slice]:
     """Return the columns in which each sentence of a reference is searched.
 
-    A sentence stands between anchors, three tokens that occur once on both sides. A quarter of the
-    nearest :data:`ANCHORS` may be wrong.
+    A sentence stands between anchors. A quarter of the nearest :data:`ANCHORS` may be wrong.
     """
     last = len(tokens)
     if last <= LONG:

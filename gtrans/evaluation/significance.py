@@ -321,7 +321,7 @@ def _swapped(
 ) -> tuple[Statistics, Statistics]:
     """Return the difference in each trial of swapped units, and the share of a true difference.
 
-    The share is from -1 (all units swapped) to 1 (none).
+    Units have shares by their reference length; a trial's share is from -1 (all swapped) to 1.
     """
     sizes = base[:, 1]
     generator = np.random.default_rng(seed())

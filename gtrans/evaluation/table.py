@@ -448,8 +448,8 @@ def _bucket_lines(report: Report, table: str, buckets: Sequence[Bucket]) -> list
 def to_latex(report: Report) -> str:
     """Return a ``tabular`` for ``booktabs``: systems in rows, metrics in columns.
 
-    A score is bold if it is significantly better than all others of its column; a dagger marks a
-    significant difference from the first system.
+    Bold scores are significantly better than all others of the column; a dagger marks a significant
+    difference from the first system.
     """
     lines = [LATEX_HEAD, *_latex_comments(report)]
     heads = []

@@ -47,7 +47,7 @@ class Texts:
     Attributes:
         references: may be empty.
         systems: by name; an empty sentence is an empty translation.
-        counted: for each segment whether it is scored; documents without such are left out.
+        counted: whether each segment is scored; documents without scored segments are left out.
         whole_documents_file: a translation with one line for each document.
     """
 
@@ -348,8 +348,8 @@ def _hint_of_empty_lines(file: ScoreFile, main: ScoreFile) -> str:
 def _plain_by_documents(file: ScoreFile, main: ScoreFile) -> Documents:
     """Return plain text as the documents of the main file, with lines of any kind.
 
-    Rules in order: the lines are the main file's, so that an empty translation is no boundary; as
-    many documents; one line for each document.
+    Rules in order: the main file's lines, where an empty translation is no boundary; as many
+    documents; one line for each document.
     """
     plain = file.plain
     count = len(plain.documents)
@@ -389,7 +389,7 @@ def _matched_by_ids(
     reference: DocumentsWithIds,
     number: int = 0,
 ) -> list[list[str]]:
-    """Return the documents of a translation with the segments of a reference, in its order.
+    """Return a translation's documents with the segments of a reference, in its order.
 
     The reference's own text stands for a segment that cannot be scored. ``number`` chooses one of
     several references.

@@ -349,9 +349,9 @@ def gained_margins(
     true: Sequence[Sequence[float]],
     random: Sequence[Sequence[float]],
 ) -> list[float | None]:
-    """Return the margin of every item in its own context less its margin in a shuffled context.
+    """Return the gain of every item's :func:`margin` from its own over a shuffled context.
 
-    None: the item has no context, or a :func:`margin` is NaN.
+    None: the item has no context, or a margin is NaN.
     """
     gains: list[float | None] = []
     for item, own, other in zip(items, true, random, strict=True):

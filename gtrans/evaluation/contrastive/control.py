@@ -19,9 +19,9 @@ def shuffled_contexts(items: Sequence[Item], seed: int = 1) -> tuple[list[Item],
     - has the same form of text;
     - has the same phenomenon and distance if possible, then the same phenomenon, then any; in
       ``it:er``, the answer may differ;
-    - has the same number of sentences of context, or the closest number;
+    - has the same number of sentences of context, or the closest;
     - has another context, and is neither the item nor its twin;
-    - is drawn at random by ``seed`` and the id of the item.
+    - is drawn by ``seed`` and the id of the item.
     """
     donors = _Donors(items, seed)
     shuffled = []
