@@ -275,7 +275,7 @@ def _scores_by_system(
     paths: Sequence[str],
     systems: Mapping[str, str],
 ) -> dict[str, list[float]]:
-    contents = [_read(path) for path in paths]
+    contents = [_read_scores(path) for path in paths]
     if len(paths) == 1 and "" not in contents[0]:
         paths = [*paths] * len(systems)
         contents *= len(systems)
@@ -286,7 +286,7 @@ def _scores_by_system(
         )
     numbers = {}
     for system, path, scores in zip(systems, paths, contents, strict=True):
-        keys = _keys(scores, systems)
+        keys = _keys_of_systems(scores, systems)
         is_only_system = len(scores) == 1 and keys.keys() <= {system}
         key = next(iter(scores)) if is_only_system else keys.get(system)
         if key is None or list(keys.values()).count(key) > 1:
@@ -298,7 +298,7 @@ def _scores_by_system(
     return numbers
 
 
-def _keys(scores: Mapping[str, object], systems: Mapping[str, str]) -> dict[str, str]:
+def _keys_of_systems(scores: Mapping[str, object], systems: Mapping[str, str]) -> dict[str, str]:
     """Map systems to names in ``scores``: their own, or a path like theirs, as in COMET."""
     keys = {}
     for system, path in systems.items():
@@ -335,7 +335,7 @@ def _equal_ends(path: Path, other: Path) -> int:
     return count
 
 
-def _read(path: str) -> Mapping[str, object]:
+def _read_scores(path: str) -> Mapping[str, object]:
     """Return the scores in a file by system; "" in a file without names."""
     text = _text_of(path)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
@@ -367,7 +367,7 @@ def _rows(path: str, lines: Sequence[str]) -> list[Any]:
     elif lines and lines[0].startswith("{"):
         rows = [parse_json(line, path) for line in lines]
     else:
-        rows = list(filter(None, map(_row, lines)))
+        rows = list(filter(None, map(_row_of_line, lines)))
     return rows
 
 
@@ -382,7 +382,7 @@ def _text_of(path: str) -> str:
         raise GtransError(f"--segment-scores {path}: {reason}") from None
 
 
-def _row(line: str) -> dict[str, str]:
+def _row_of_line(line: str) -> dict[str, str]:
     """Return system and score of a line; empty for the score of a whole system.
 
     COMET prints "FILE  Segment 0  score: 0.81", mt-metrics-eval "SYSTEM  0.81".

@@ -157,7 +157,7 @@ class HtmlPart:
             attributes.setdefault(match["key"].lower(), attribute)
         return attributes
 
-    def translate(self) -> bool | None:
+    def asks_for_translation(self) -> bool | None:
         """Return whether a begin tag asks for translation or forbids it; None: neither."""
         if "translate" not in self.raw:
             return None
@@ -263,7 +263,7 @@ class _OpenElements:
 
     def _begin(self, part: HtmlPart, left_by: _Element | None) -> _Element | None:
         element = _Element(part.name, part.line, left_by)
-        translate = part.translate()
+        translate = part.asks_for_translation()
         if part.name in LEFT_ALONE or translate is False or part.is_hidden():
             element.left_by = left_by or element
         elif translate and not any(self._names[name] for name in LEFT_ALONE):
