@@ -1,6 +1,6 @@
-"""The catalogue of the papers' tables and figures, and the runs and files that each needs.
+"""The papers' tables and figures, and the runs and files that each needs.
 
-It is read from ``exp_gtransformer/experiments``.
+They are read from ``exp_gtransformer/experiments``.
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ def flag_words(flags: Any) -> list[str]:
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """A row on a corpus with a seed; a corpus itself has the seed 0.
+    """A row on a corpus with a seed, 0 for a corpus itself.
 
     ``model`` is an ensemble's first, ``name`` the translation's.
     """

@@ -75,7 +75,7 @@ class Consistency:
 
     @property
     def score(self) -> float | None:
-        """Share of pairs that are shared, 0 to 100; None without any pair."""
+        """Percentage of ``pairs`` that are ``shared``; None without any pair."""
         return 100 * sum(self.shared) / sum(self.pairs) if sum(self.pairs) else None
 
 
@@ -216,7 +216,7 @@ class ConsistencyJudge:
         return Consistency(tuple(consistent), tuple(shared), tuple(pairs))
 
     def _translations(self, target: Sequence[list[str]]) -> Iterator[tuple[int, str, str]]:
-        """Yield sentence, term and its translation there, empty for none."""
+        """Yield sentence, term and its translation, or ''."""
         coefficients = _Dice(self._frequency)
         for source, words, reference in zip(self._source, target, self._reference, strict=True):
             coefficients.add(source, words)

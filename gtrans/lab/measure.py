@@ -183,8 +183,8 @@ _Lines = dict[tuple[str, str], tuple[Point, ...]]
 def overview(analyses: Sequence[Analysis], title: str = "", bin_size: int = 1) -> Figure:
     """Draw every kind of attention, the gates, and gradients by distance and by layer.
 
-    The axis has layers; if a run has several checkpoints, its updates, and values are means of all
-    layers. Several runs of a model are one line, with the smallest and the largest.
+    The axis has layers, or updates if a run has several checkpoints; values are then means of all
+    layers. Several runs of a model are one line with its range.
     """
     last = list({analysis.run: analysis for analysis in analyses}.values())
     over_updates = len(last) < len(analyses)
@@ -302,8 +302,7 @@ def _series(
 ) -> tuple[Series, ...]:
     """Return the lines of a panel: a colour for each model, or for each line of the only model.
 
-    Further lines of one of several models are dashed. ``shaded`` lines are coloured by their order,
-    and dashed from the second model on.
+    ``shaded`` lines are coloured by their order.
     """
     labels = list(dict.fromkeys(analysis.label for analysis in analyses))
     names = list(dict.fromkeys(name for _, name in lines))

@@ -400,7 +400,7 @@ class SyntheticDocument:
         return any(word in sentence.words.values() for sentence in self.sentences)
 
     def with_word(self, old: Entry, new: Entry) -> SyntheticDocument:
-        """Return a copy with ``new`` in the place of ``old``."""
+        """Return a copy with ``new`` for ``old``."""
         sentences = []
         for sentence in self.sentences:
             words = dict(sentence.words)
@@ -495,7 +495,7 @@ def _plan_document(
 
 
 class _WordDrawer:
-    """Draws words without repetition, until a pool is used up."""
+    """Draws words without repetition."""
 
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
@@ -555,7 +555,7 @@ def generate_document(
 
 
 def _possible_templates(plan: _DocumentPlan, index: int, role: Role) -> list[Template]:
-    """Return the templates of a role that give no link around the sentence another cue."""
+    """Return a role's templates that give no link around the sentence another cue."""
     in_ellipsis = plan.is_inside("ellipsis", index)
     in_pronoun = plan.is_inside("pronoun", index)
     templates = []

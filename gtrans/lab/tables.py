@@ -32,7 +32,7 @@ from gtrans.messages import change_interval, in_digits, with_schema
 def write_results(plan: ExperimentPlan, name: str) -> None:
     """Write NAME.json and .md, translations and pictures of a table.
 
-    They have all measurements in the current folder, also rows and seeds of earlier calls.
+    They cover all measurements in the current folder, also of earlier calls.
     """
     plan = plan.with_all_seeds()
     table = plan.tables[name]
@@ -272,9 +272,8 @@ def read_number(
 ) -> dict[str, Any] | None:
     """Read a number of a run from the ``files`` of :meth:`ExperimentPlan.files`.
 
-    Returns ``value`` and, where they exist, its 95% ``interval`` and ``signature``, the interval
-    ``change`` of its difference from the baseline, and the ``p`` of a ``test``; None if there is
-    no number.
+    Returns ``value`` and, if any, its 95% ``interval`` and ``signature``, the interval ``change``
+    of its difference from the baseline, and the ``p`` of a ``test``; None if there is no number.
     """
     measure, keys = column["measure"], column["at"]
     if measure == "training":
@@ -607,7 +606,7 @@ def _seed_tests(seeds: Sequence[Mapping[str, Any]], digits: int) -> dict[str, st
 
 
 def _markdown_table(rows: Sequence[Mapping[str, Any]], align: str) -> str:
-    """Write rows as a table, without empty columns; empty if one column is left."""
+    """Write rows as a table without empty columns; '' if one is left."""
     keys: dict[str, None] = {}
     for row in rows:
         keys |= dict.fromkeys(row)
