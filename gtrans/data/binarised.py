@@ -65,7 +65,7 @@ def write_dictionary(dictionary: Dictionary, path: Path) -> None:
 
 
 def count_entries(lines: Any, size: int) -> Any:
-    """Return ``(size,)`` how often each entry occurs in an indexed dataset."""
+    """Return ``(size,)`` how often each entry occurs."""
     ids = ids_of(lines)
     counts = np.zeros(size, np.int64)
     for begin in range(0, len(ids), _IDS_AT_ONCE):
@@ -97,10 +97,7 @@ def _check(path: str, lines: Any, dictionary: Dictionary, size: int) -> None:
 def _first_mistake(
     ids: Any, is_last: Any, dictionary: Dictionary, size: int
 ) -> tuple[int, str] | None:
-    """Return the place of a wrong id among ``ids (n,)``, and the mistake.
-
-    ``is_last (n,)``: a line ends there.
-    """
+    """Return the place of a wrong id among ``ids (n,)``, and the mistake."""
     wrong = (ids < 0) | (ids >= size)
     if wrong.any():
         place = int(np.argmax(wrong))

@@ -27,8 +27,8 @@ class WordBoundaries:
     """Where words begin in a sequence of subwords.
 
     Attributes:
-        marked: ``(entries,)`` whether an entry is the last subword of its word, or the first.
-        at_end: it is the last.
+        marked: ``(entries,)`` whether an entry is the first subword of its word, or with ``at_end``
+            the last.
     """
 
     marked: NDArray[np.bool_]
@@ -128,7 +128,7 @@ class ContextText:
     seed: int = 1
 
     def instead(self, sentence: Tensor, current: Tensor) -> Tensor:
-        """Return what replaces ``sentence (words + 1,)`` in the context of ``current``."""
+        """Return the replacement of ``sentence (words + 1,)`` in the context of ``current``."""
         if self.words is None:
             assert self.fixed is not None
             return self.fixed.to(sentence)

@@ -25,11 +25,7 @@ class DictionaryEntry(NamedTuple):
 
 
 def read_dictionary_file(path: Path) -> list[DictionaryEntry]:
-    """Return the entries of a file, in order, without fairseq's four special tokens.
-
-    Raises:
-        GtransError: it is missing, a line has another form, or an entry comes twice.
-    """
+    """Return the entries of a file, in order, without fairseq's four special tokens."""
     return parse_dictionary(read_text(path), path)
 
 

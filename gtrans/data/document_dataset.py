@@ -42,7 +42,6 @@ class DocumentDataset(FairseqDataset):
         Args:
             source, target, bert_subwords: indexed datasets of lines; BERT's subwords are of the
                 source.
-            shuffle: units of equal length come in random order.
             units_in_epoch: returns the units of an epoch, if every epoch has its own.
         """
         self.source = source
@@ -117,7 +116,7 @@ class DocumentDataset(FairseqDataset):
                 )
 
     def read_at_once(self) -> Ints | None:
-        """Return ``(n, 2)`` the lines of chunks if units have several; otherwise None."""
+        """Return ``(n, 2)`` the lines of chunks, if units have several."""
         unit = self.examples.unit
         if not unit.has_chunks:
             return None
@@ -131,7 +130,7 @@ class DocumentDataset(FairseqDataset):
 
     @property
     def indivisible(self) -> tuple[str, Ints]:
-        """What no smaller batch divides, and ``(n,)`` the tokens of each."""
+        """The name and ``(n,)`` tokens of the smallest parts of a batch."""
         return "units", self.sizes
 
     def __len__(self) -> int:

@@ -155,7 +155,7 @@ def read_text(path: str | os.PathLike[str]) -> str:
 
 
 def decoded(contents: bytes, path: str | os.PathLike[str]) -> str:
-    """Return text without its byte order mark; raises GtransError if it is not UTF-8."""
+    """Return text without its byte order mark."""
     contents = contents.removeprefix(_BYTE_ORDER_MARK)
     try:
         return contents.decode("utf-8")
@@ -167,7 +167,7 @@ def decoded(contents: bytes, path: str | os.PathLike[str]) -> str:
 
 
 def check_length(path: str | os.PathLike[str], number: int, sentence: str) -> None:
-    """Raises GtransError if a sentence is a whole text without line breaks."""
+    """Raises GtransError if a sentence is a whole text."""
     if len(sentence) > LONGEST_SENTENCE:
         raise GtransError(
             f"{path}:{number}: a line of {len(sentence):,} characters; give one sentence per line, "

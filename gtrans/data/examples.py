@@ -92,7 +92,7 @@ class ExampleBuilder:
         return example
 
     def lengths(self, examples: Sequence[Example]) -> list[int]:
-        """Return the source tokens of each example that a search reads at once."""
+        """Return the source tokens of each example that are read at once."""
         most = self.unit.tokens_at_once
         lengths = []
         for example in examples:

@@ -104,7 +104,7 @@ class Frame:
 
     @property
     def document_token(self) -> int | None:
-        """The token that opens the decoder's input and is predicted at its end."""
+        """The token that opens the decoder's input, predicted at its end."""
         if self.special_tokens == "document":
             return self.bos
         return self._target_language if self.special_tokens == "mbart-document" else None
@@ -196,7 +196,7 @@ class Frame:
         return read if self.opening == self.eos else torch.cat([read, sentences[-1][-1:]])
 
     def sentences(self, row: Tensor) -> list[Tensor]:
-        """Return the sentences of a row ``(length,)``, each with its ``</s>``."""
+        """Return the sentences of a row ``(length,)``, each with ``</s>``."""
         special_tokens = row.new_tensor(
             [number for number in self.special_ids if number != self.eos]
         )

@@ -142,7 +142,7 @@ def stream_windows(
     Args:
         counts: steps of each document.
         queue: documents in the order in which tracks take them.
-        tracks: tracks of each stream.
+        tracks: their number in each stream.
         draw: returns the length of a window; 0: one whole document in each track.
         fits: whether runs may be read at once; otherwise a window is read in parts.
     """
@@ -169,7 +169,7 @@ def stream_windows(
 def interleave_for_workers(windows: Sequence[Sequence[Any]], workers: int) -> list[Any]:
     """Return the windows of all streams in the order in which fairseq gives them to ``workers``.
 
-    Workers with fewer windows get empty batches at the end.
+    Workers with fewer windows end with empty batches.
     """
     by_worker: list[list[Any]] = []
     for worker in range(workers):

@@ -82,7 +82,7 @@ class Unit(ABC):
         return self.cut(source_lengths)
 
     def parts(self, source_lengths: Lengths) -> list[UnitSpan]:
-        """Return the parts of a row that are translated in turn."""
+        """Return the parts of a row, translated in turn."""
         if self.sentence_by_sentence:
             return SentenceUnit().cut(source_lengths)
         return self.cut(source_lengths)
@@ -302,7 +302,7 @@ class ChunkStreamUnit(StreamUnit):
 
 
 def unit_of(name: str | None, settings: Any) -> Unit:
-    """Return the unit ``name`` (None: ``document``) with the options of ``settings``."""
+    """Return the unit ``name`` (None: ``document``) with its options."""
     kind = str(settings.context_kind or "true")
     if name not in (None, "window") and kind != "true":
         raise GtransError(
@@ -429,7 +429,7 @@ class Units:
         return Units(self.lines[chosen], self.first_sentence[chosen])
 
     def shifted(self, lines: int, sentences: int) -> Units:
-        """Return the units with offsets added to their lines and sentences."""
+        """Return the units with offsets added to all numbers."""
         return Units(self.lines + lines, self.first_sentence + sentences)
 
     @classmethod

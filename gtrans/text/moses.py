@@ -134,7 +134,7 @@ class MosesPipeline(TextPipeline):
         self._detokeniser = MosesDetokenizer(rules if rules in _DETOKENISER_LANGUAGES else "")
 
     def tokenise(self, sentence: str) -> str:
-        """Return normalised and escaped tokens, separated by one space; never empty."""
+        """Return normalised and escaped tokens; never empty."""
         text = clean(sentence)
         if self.steps.normalise and self._normaliser is not None:
             text = str(self._normaliser.normalize(text))
@@ -305,7 +305,7 @@ def rules_of(lang: str) -> str:
 
 
 def is_chinese(lang: str) -> bool:
-    """Whether text of a language can be segmented into Chinese words."""
+    """Whether text can be segmented into Chinese words."""
     return rules_of(lang) == _CHINESE
 
 
@@ -388,7 +388,7 @@ def load_best_case(path: Path) -> dict[str, str]:
 
 
 def best_case_of(model: str) -> dict[str, str]:
-    """Return the most frequent spelling of each lower-cased word of a truecaser."""
+    """Return the most frequent spelling of each lower-cased word."""
     best_case = {}
     for line in model.split("\n"):
         words = line.split()
@@ -402,7 +402,7 @@ def best_case_of(model: str) -> dict[str, str]:
 
 @functools.cache
 def jieba_tokenizer() -> Any:
-    """Return the tokenizer of jieba; raises GtransError if jieba is missing."""
+    """Return the tokenizer of jieba; raises GtransError without jieba."""
     require(("jieba",), "`--segmenter jieba`")
     jieba: Any = importlib.import_module("jieba")
     jieba.setLogLevel(logging.WARNING)

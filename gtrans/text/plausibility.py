@@ -1,7 +1,6 @@
 """Warnings about texts that can be read, but are probably not the intended ones.
 
-Scripts and function words show the language; lengths show whether two sides belong together. Every
-check takes a sample, and is silent when in doubt.
+Every check takes a sample of the text, and is silent when in doubt.
 """
 
 from __future__ import annotations
@@ -193,14 +192,14 @@ class TextSample:
 
     @cached_property
     def lower_case(self) -> float:
-        """Share of lower-case sentences among those whose letters have two cases."""
+        """Share of lower-case sentences among those with two cases."""
         cased = [text for text in self.sentences if text.lower() != text.upper()]
         lower = sum(text == text.lower() for text in cased)
         return lower / len(cased) if len(cased) >= _FEWEST_PAIRS else 0.0
 
     @cached_property
     def decomposed(self) -> float:
-        """Share of sentences beyond ASCII that are not in Unicode's form NFC."""
+        """Share of sentences beyond ASCII that are not NFC."""
         foreign = [text for text in self.sentences if not text.isascii()]
         others = sum(not unicodedata.is_normalized("NFC", text) for text in foreign)
         return others / len(foreign) if len(foreign) >= _FEWEST_PAIRS else 0.0
@@ -209,7 +208,7 @@ class TextSample:
 class PairSampler:
     """Keeps sentence pairs of a corpus of any size, in runs of consecutive ones.
 
-    It keeps at most ``RUN * MOST`` pairs: of a larger corpus every second, every fourth, .. run.
+    It keeps every second, every fourth, .. run of more than ``RUN * MOST`` pairs.
     """
 
     RUN = 200

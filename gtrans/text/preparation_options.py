@@ -43,8 +43,7 @@ def _flag(group: str, word: str, meaning: str, default: Any = None, **extra: Any
 class PreparationOptions:
     """Options of ``gtrans prepare``; None: not given.
 
-    A prefix stands for the two files ``PREFIX.LANG`` or ``PREFIX.LANG.gz``, or is a file with both
-    sides.
+    A prefix stands for two files ``PREFIX.LANG[.gz]``, or is a file with both sides.
     """
 
     source_lang: str = _flag("corpus", "LANG", "source language", required=True)

@@ -184,7 +184,7 @@ class SentencePiecePipeline(TextPipeline):
         return float(self._processor.get_score(number))
 
     def unsegment(self, tokens: str) -> str:
-        """Return the text of subwords; other entries of the dictionary stay as they are."""
+        """Return the text of subwords; other dictionary entries stay."""
         text: str = self._processor.decode(unescape(tokens).split())
         return text.replace(SPACE, " ").strip()
 

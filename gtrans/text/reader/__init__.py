@@ -62,7 +62,6 @@ def open_text(
     """Return the reader of a file, by its format.
 
     Args:
-        role: the use of the text.
         once: the file is opened only once, so it may be a pipe, or ``-``, the standard input.
     """
     name = "standard input" if str(path) == STANDARD_STREAM else os.fspath(path)
@@ -134,7 +133,7 @@ _ONE_SIDE = (
 
 
 class Sides(NamedTuple):
-    """The two sides of a corpus: two files, or the same file twice if it has both."""
+    """The two sides of a corpus: two files, or one file twice."""
 
     source: Path
     target: Path

@@ -94,7 +94,7 @@ class Segment(NamedTuple):
 
 @dataclass
 class Document:
-    """A document: its id, if any, its first line in the file, and its segments."""
+    """A document; ``line``: its first line in the file."""
 
     name: str
     line: int
@@ -111,7 +111,7 @@ class Head:
 
     Attributes:
         suffix: the end of its name without ``.gz``, such as ``.jsonl``.
-        numbered, lines: the first lines that are not empty, with and without numbers.
+        numbered, lines: its first lines with text, with and without numbers.
     """
 
     LINES = 200
@@ -167,7 +167,7 @@ class Reader(Iterable[Document]):
 
     @classmethod
     def is_possible(cls, head: Head) -> bool:
-        """Whether the first line, or the name of the file, may be of this format."""
+        """Whether the first line, or the file name, may be of this format."""
         return head.suffix in cls.suffixes or re.match(cls.beginning, head.first) is not None
 
     def wrong(self, line: int, what: str) -> GtransError:
@@ -354,7 +354,7 @@ class PlainLine(NamedTuple):
 
 
 class PlainText(Reader):
-    """Plain text, the default format: a sentence per line, and boundaries."""
+    """Plain text, the default format: a sentence per line."""
 
     title = "plain text"
     has_ids = False

@@ -51,7 +51,6 @@ class Row(NamedTuple):
 
     Attributes:
         segments: one if it has an id, else one for each line of its text.
-        value: the value of its column.
     """
 
     number: int
@@ -191,7 +190,7 @@ class RowReader(Reader):
         return columns[0] if len(columns) == 1 else ""
 
     def _look_for_ids(self, row: Mapping[str, Any]) -> None:
-        """Let every row be a document if the first of JSON lines has no document id."""
+        """Let every row be a document if the first has no document id."""
         has_id = not row.keys().isdisjoint(self._id_columns)
         self._has_document_ids = has_id or self.cells is not None
         if not self._has_document_ids:
@@ -375,6 +374,6 @@ def _same_variety(first: str, second: str) -> bool:
 
 
 def lines_of(text: str) -> list[str]:
-    """Return the lines of a text that are not empty, with single spaces."""
+    """Return the lines of a text with words, with single spaces."""
     lines = (" ".join(line.split()) for line in text.split("\n"))
     return [line for line in lines if line]
