@@ -115,7 +115,7 @@ def iterate_raw_lines(
     with _open_bytes(Path(path), once) as file:
         for number, line in enumerate(file, start=1):
             if number == 1:
-                _refuse_binary(name, line[:512])
+                _reject_binary(name, line[:512])
                 line = line.removeprefix(_BYTE_ORDER_MARK)
             try:
                 text = line.decode("utf-8")
@@ -127,7 +127,7 @@ def iterate_raw_lines(
                 ) from None
 
 
-def _refuse_binary(name: str, first: bytes) -> None:
+def _reject_binary(name: str, first: bytes) -> None:
     for magic, (what, way_out) in _MAGIC.items():
         if first.startswith(magic):
             raise GtransError(f"'{name}' is no text but {what}; {way_out}")

@@ -137,9 +137,13 @@ _SCRIPT_TAGS = {
     "hant": "CJK",
     "jpan": "CJK",
 }
-_SAME = {"HIRAGANA": "CJK", "KATAKANA": "CJK", "KATAKANA-HIRAGANA": "CJK", "HALFWIDTH": "CJK"}
+_SCRIPT_FAMILY = {
+    "HIRAGANA": "CJK",
+    "KATAKANA": "CJK",
+    "KATAKANA-HIRAGANA": "CJK",
+    "HALFWIDTH": "CJK",
+}
 _KANA = re.compile("[\u3041-\u30ff]")
-_HAN = re.compile("[\u3400-\u9fff]")
 _LETTER = re.compile(r"[^\W\d_]")
 _WORD = re.compile(r"[^\W\d_]+")
 
@@ -261,21 +265,21 @@ def implausible(
     found: list[str] = []
     texts = [text for text in (source, target, translation) if text is not None]
     if source is not None and target is not None:
-        found += _equal("source", source, "target", target, 0.5)
+        found += _same_text_warnings("source", source, "target", target, 0.5)
     if translation is not None and source is not None:
-        found += _equal("translation", translation, "source", source, 0.5)
+        found += _same_text_warnings("translation", translation, "source", source, 0.5)
     if translation is not None and target is not None:
-        found += _equal("translation", translation, "reference", target, 1.0)
+        found += _same_text_warnings("translation", translation, "reference", target, 1.0)
     if not found:
-        found += _languages(texts, source, target)
+        found += _language_warnings(texts, source, target)
     if not found and source is not None and target is not None:
-        found += _shifted(source, target)
+        found += _shift_warnings(source, target)
     for text in texts:
-        found += _garbled(text)
+        found += _garbled_text_warnings(text)
         if plain:
             found += not_plain(text.name, text.sentences)
     if translation is not None:
-        found += _empty(translation)
+        found += _empty_sentence_warnings(translation)
         if target is not None:
             found += unlike(translation, target)
     return found
@@ -307,7 +311,7 @@ def _all_ascii(text: TextSample) -> bool:
 # ---- one text ------------------------------------------------------------------------------------
 
 
-def _garbled(text: TextSample) -> list[str]:
+def _garbled_text_warnings(text: TextSample) -> list[str]:
     garbled = sum(_MOJIBAKE.search(sentence) is not None for sentence in text.sentences)
     if garbled <= max(0.02 * len(text.sentences), 1):
         return []
@@ -317,7 +321,7 @@ def _garbled(text: TextSample) -> list[str]:
     ]
 
 
-def _empty(text: TextSample) -> list[str]:
+def _empty_sentence_warnings(text: TextSample) -> list[str]:
     empty = sum(not sentence.strip() for sentence in text.sentences)
     if len(text.sentences) < _FEWEST_PAIRS or 2 * empty < len(text.sentences):
         return []
@@ -327,7 +331,7 @@ def _empty(text: TextSample) -> list[str]:
 # ---- languages -----------------------------------------------------------------------------------
 
 
-def _languages(
+def _language_warnings(
     texts: Iterable[TextSample], source: TextSample | None, target: TextSample | None
 ) -> list[str]:
     if source is not None and target is not None and _are_swapped(source, target):
@@ -410,7 +414,7 @@ def _count_scripts(sentences: Iterable[str]) -> Counter[str]:
 @cache
 def _script(letter: str) -> str:
     name = unicodedata.name(letter, "").partition(" ")[0]
-    return _SAME.get(name, name)
+    return _SCRIPT_FAMILY.get(name, name)
 
 
 def _language_of(sentences: Iterable[str], code: str = "") -> str:
@@ -440,7 +444,7 @@ def _count(words: Counter[str], listed: Iterable[str]) -> int:
 # ---- two sides -----------------------------------------------------------------------------------
 
 
-def _equal(
+def _same_text_warnings(
     role: str, text: TextSample, other_role: str, other: TextSample, least: float
 ) -> list[str]:
     pairs = zip(text.sentences, other.sentences, strict=False)
@@ -455,7 +459,7 @@ def _equal(
     ]
 
 
-def _shifted(source: TextSample, target: TextSample) -> list[str]:
+def _shift_warnings(source: TextSample, target: TextSample) -> list[str]:
     """Warn if sentences are as long as their neighbours on the other side."""
     left, right = _log_lengths(source), _log_lengths(target)
     if len(left) != len(right) or len(left) < _FEWEST_LENGTHS:
