@@ -89,7 +89,7 @@ class Address:
     know: str
 
 
-Entry = LexiconWord | Noun | Act | Address
+LexiconEntry = LexiconWord | Noun | Act | Address
 
 _ARTICLE = {"m": ("der", "den"), "f": ("die", "die"), "n": ("das", "das")}
 _PRONOUN = {"m": ("er", "ihn"), "f": ("sie", "sie"), "n": ("es", "es")}
@@ -201,7 +201,7 @@ DEGREES = _words("really/wirklich quite/ziemlich")
 DU = Address("du", "bist", "warst", "hast", "kannst", "musst", "kennst")
 SIE = Address("Sie", "sind", "waren", "haben", "können", "müssen", "kennen")
 
-POOLS: dict[str, tuple[Entry, ...]] = {
+POOLS: dict[str, tuple[LexiconEntry, ...]] = {
     "thing": THINGS,
     "name": NAMES,
     "person": PERSONS,
@@ -342,7 +342,7 @@ class SyntheticSentence:
     """A template with its words."""
 
     template: Template
-    words: Mapping[str, Entry]
+    words: Mapping[str, LexiconEntry]
 
     @property
     def source(self) -> str:
@@ -395,11 +395,11 @@ class SyntheticDocument:
         """The German sentences."""
         return [sentence.target for sentence in self.sentences]
 
-    def holds(self, word: Entry) -> bool:
+    def holds(self, word: LexiconEntry) -> bool:
         """Whether ``word`` fills a field."""
         return any(word in sentence.words.values() for sentence in self.sentences)
 
-    def with_word(self, old: Entry, new: Entry) -> SyntheticDocument:
+    def with_word(self, old: LexiconEntry, new: LexiconEntry) -> SyntheticDocument:
         """Return a copy with ``new`` for ``old``."""
         sentences = []
         for sentence in self.sentences:
@@ -499,9 +499,11 @@ class _WordDrawer:
 
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
-        self._left: dict[str, list[Entry]] = {}
+        self._left: dict[str, list[LexiconEntry]] = {}
 
-    def fill(self, template: Template, fixed: Mapping[str, Entry]) -> dict[str, Entry]:
+    def fill(
+        self, template: Template, fixed: Mapping[str, LexiconEntry]
+    ) -> dict[str, LexiconEntry]:
         """Return words for all fields; ``fixed`` gives some."""
         words = {name: word for name, word in fixed.items() if name in template.fields}
         for name in template.fields:
@@ -509,7 +511,7 @@ class _WordDrawer:
                 words[name] = self._draw(name, words)
         return words
 
-    def _draw(self, name: str, used: Mapping[str, Entry]) -> Entry:
+    def _draw(self, name: str, used: Mapping[str, LexiconEntry]) -> LexiconEntry:
         left = self._left.setdefault(name, [])
         while True:
             if not left:
@@ -531,7 +533,7 @@ def generate_document(
     """
     plan = _plan_document(rng, length or rng.choice(_LENGTHS), ending)
     drawer = _WordDrawer(rng)
-    shared: dict[Role, dict[str, Entry]] = {
+    shared: dict[Role, dict[str, LexiconEntry]] = {
         Role.YOU: {"you": rng.choice((DU, SIE))},
         Role.CHOICE: {"person": rng.choice(rng.choice(FREE_CHOICES))},
     }
@@ -615,7 +617,7 @@ def _twins(
     cue = document.sentences[link.cue].words
     fields = {"formality": "you", "lexical": "person", "ellipsis": "verb", "pronoun": "thing"}
     old = cue[fields[link.phenomenon]]
-    pair: tuple[Entry, ...] = (DU, SIE)
+    pair: tuple[LexiconEntry, ...] = (DU, SIE)
     if link.phenomenon == "lexical":
         pair = next(choice for choice in FREE_CHOICES if old in choice)
     elif link.phenomenon == "ellipsis":
