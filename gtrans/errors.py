@@ -15,10 +15,9 @@ _LONGEST = 300
 
 
 class GtransError(ValueError):
-    """A user's mistake, described in one line.
+    """A user's mistake in one line: the file and line, or the flag and its value, and the way out.
 
-    The message names the file and line, or the flag and its value, and the way out. Commands
-    print it as ``gtrans: error: MESSAGE`` and exit with status 1.
+    Commands print it as ``gtrans: error: MESSAGE`` and exit with status 1.
     """
 
     def __init__(self, message: str) -> None:

@@ -1,8 +1,8 @@
 """Files: writing, locking, comparing, and JSON.
 
-A file is written under a hidden name, flushed to the disk, and renamed, so its name always stands
-for a complete file. Meanwhile ``.NAME.lock`` (``.gtrans.lock`` in a folder) is locked. The next
-writer removes what a killed process left.
+A file is written under a hidden name and renamed, so its name stands for a complete file.
+Meanwhile ``.NAME.lock`` (``.gtrans.lock`` in a folder) is locked. The next writer removes what a
+killed process left.
 """
 
 from __future__ import annotations
@@ -126,8 +126,7 @@ def replacing(*paths: Path, inputs: Iterable[StrPath] = ()) -> Iterator[list[Pat
     """Yield temporary names of files that are written together.
 
     At the end each replaces its path in ``paths`` (the target of a link); after an exception the
-    old files are unchanged. Devices get the complete bytes. ``inputs``: files that are being read,
-    which must not be among ``paths``.
+    old files are unchanged. ``inputs``: files that are being read, which must not be overwritten.
     """
     input_paths = [Path(name) for name in inputs]
     targets = [_target(path, str(path), input_paths) for path in paths]

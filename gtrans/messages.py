@@ -19,10 +19,7 @@ _UNPRINTABLE = re.compile(
 
 
 def printable(text: str) -> str:
-    r"""Return ``text`` on one line, with control characters written as in JSON: ``\u001b``.
-
-    A file's name could otherwise move the cursor or hide a line.
-    """
+    r"""Return ``text`` on one line, with control characters written as in JSON: ``\u001b``."""
     return _UNPRINTABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 

@@ -36,7 +36,7 @@ class ModelFingerprint:
 
     Attributes:
         languages: source and target; empty if they are several or unknown.
-        preparation: how the text was prepared; None: not by ``gtrans prepare``.
+        preparation: None: not by ``gtrans prepare``.
         unit: options of the unit and its special tokens.
         version: version of gtrans that wrote it.
     """
@@ -197,10 +197,7 @@ def check_same_fingerprint(
 
 
 def check_same_data(first: str, others: Sequence[str], languages: Sequence[str]) -> None:
-    """Raise GtransError if other folders of ``--data A:B`` differ from the first.
-
-    Compares dictionaries and preparations; fairseq reads the first folder's dictionaries.
-    """
+    """Raise GtransError if dictionaries or preparations of ``--data A:B`` differ from the first."""
     prepared = Preparation.read(Path(first))
     for folder in others:
         differences = []

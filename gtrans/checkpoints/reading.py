@@ -1,8 +1,4 @@
-"""Reading checkpoints without running any code that is in them.
-
-They are loaded with ``weights_only=True``: torch accepts tensors, plain containers and the classes
-listed here, which fairseq saves, too.
-"""
+"""Reading checkpoints without running any code in them (``weights_only=True``)."""
 
 from __future__ import annotations
 
@@ -91,12 +87,7 @@ _intact: set[tuple[int, int, int, int]] = set()
 
 
 def load_tensors(path: Path, in_memory: bool = True) -> Any:
-    """Return whatever ``torch.save`` wrote into a file, on the CPU.
-
-    Raises:
-        UnreadableCheckpoint: ``torch.save`` did not write it, or it is not whole.
-        GtransError: it contains other classes.
-    """
+    """Return whatever ``torch.save`` wrote into a file; raises as :func:`read_checkpoint` does."""
     register_safe_globals()
     # Only torch's format since 1.6 can be mapped into memory.
     zipped = zipfile.is_zipfile(path)

@@ -84,9 +84,9 @@ class Tokens:
     """How the published model of a folder reads text.
 
     Attributes:
-        words: the subwords of both sides, in the order of their rows behind the special tokens.
+        words: the subwords of both sides, in the order of their rows.
         state: entries of ``prepare.json``.
-        files: contents of the files of its pipeline, by name.
+        files: contents of its pipeline's files, by name.
     """
 
     words: tuple[list[str], list[str]]
@@ -101,14 +101,13 @@ class ForeignCheckpoint:
     Attributes:
         state: parameters under their names in this project.
         options: options under the names of fairseq's Transformer.
-        original: names of all entries.
-        ignored: names of entries that are not parameters of the model.
+        original, ignored: names of all entries, and of those that are not parameters.
         langs: languages whose tokens follow the dictionary's own entries.
         special_tokens: see :class:`gtrans.data.frame.Frame`.
         doc_mode: ``partial`` if the names of tensors point to group attention, else ``full``.
-        fingerprint: what ``gtrans trim-vocab`` stored in a model of fairseq.
+        fingerprint: what ``gtrans trim-vocab`` stored.
         without_mask: the embeddings may lack the mask.
-        card: ``name`` and ``licence`` from its own card.
+        card: ``name`` and ``licence``.
     """
 
     path: Path

@@ -226,8 +226,7 @@ def _check_passed_on(words: Sequence[str]) -> None:
 def _split(args: argparse.Namespace) -> tuple[Path, Path]:
     """Divide the development set into documents that stop the trainings, and others that choose.
 
-    Returns:
-        the names of both without the language; twice the same if there are too few to choose.
+    Returns the names without the language; twice the same if there are too few to choose.
     """
     languages = args.source_lang, args.target_lang
     source = resolve(args.valid, args.source_lang)
@@ -293,10 +292,8 @@ def conclusion(
 ) -> str:
     """Say which model was chosen, and how both trained models compare with the sentence model.
 
-    Args:
-        is_possible: whether there were documents to choose by; otherwise the verdicts are on the
-            documents that stopped the trainings.
-        is_given: whether the user chose the model.
+    ``is_possible``: there were documents to choose by; otherwise the verdicts are on the documents
+    that stopped the trainings.
     """
     name = _WHICH[chosen] + (" itself" if chosen == _SENTENCE else "")
     reason = " (--choose)" if is_given else ""
@@ -384,10 +381,7 @@ def _compared(
 ) -> list[Verdict]:
     """Translate a text with all models, print the table, and compare both trained ones.
 
-    Args:
-        name: beginning of the names of translations and scores.
-        prefix: the text, without its language.
-        models: the files of all models, the sentence model first.
+    ``prefix``: the text, without its language; ``models``: the sentence model first.
     """
     source = str(resolve(str(prefix), args.source_lang))
     reference = str(resolve(str(prefix), args.target_lang))

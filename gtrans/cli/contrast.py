@@ -262,10 +262,6 @@ def _check_names(flag: str, names: Sequence[str] | None, files: Mapping[str, str
 
 
 def _inputs(args: argparse.Namespace) -> list[str | Path]:
-    """Return the files of the model and the sets.
-
-    A set may be a folder of several files; JSON lines there are earlier results.
-    """
     from gtrans.text.prepared_folder import prepared_files
 
     inputs: list[str | Path] = []
@@ -300,7 +296,6 @@ class _Direction(NamedTuple):
 
 
 def _direction_of_scores(args: argparse.Namespace, name: str) -> _Direction:
-    """Return which scores of a system are better; an option that names the system decides."""
     systems = {HIGHER: args.higher_is_better, LOWER: args.lower_is_better}
     naming = [flag for flag, names in systems.items() if names and name in names]
     without_names = [flag for flag, names in systems.items() if names == []]

@@ -587,10 +587,7 @@ def _outputs(args: argparse.Namespace) -> dict[str, Path]:
 
 
 def _read_all(args: argparse.Namespace, files: Mapping[str, str]) -> Texts:
-    """Read all texts, and write the resegmented ones.
-
-    Sets ``args.documents_only`` if a translation has one line for each document.
-    """
+    """Read all texts, write the resegmented ones, and set ``args.documents_only`` for free ones."""
     alignment: Alignment = "aligned"
     if args.resegment:
         alignment = "resegmented"
@@ -640,7 +637,6 @@ class _Languages(NamedTuple):
 
 
 def _prepared_languages(data_dir: str | None) -> _Languages:
-    """Return the languages of a folder of ``gtrans prepare``; empty without a folder."""
     if data_dir is None:
         return _Languages()
     from gtrans.text.prepared_folder import read_state
@@ -650,7 +646,6 @@ def _prepared_languages(data_dir: str | None) -> _Languages:
 
 
 def _metric_options(args: argparse.Namespace, prepared: str, references: Documents) -> Options:
-    """Return the options of the metrics; ``prepared``: the target language of ``--data``."""
     target_lang = language_code(prepared) or ""
     if args.target_lang:
         target_lang = known_language("--target-lang", args.target_lang)

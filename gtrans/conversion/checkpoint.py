@@ -77,7 +77,7 @@ class Checkpoint:
         check_fit(self.state, self.path)
 
     def check_same_run(self, first: Checkpoint) -> None:
-        """Raise GtransError unless ``first`` is of the same training."""
+        """Raise GtransError for another training than ``first``."""
         # fairseq before its release 0.10 wrote no cfg.
         if self.state.get("cfg") is None or first.state.get("cfg") is None:
             return
@@ -164,10 +164,6 @@ def average_checkpoints(paths: Sequence[Path], target: Path, force: bool = False
     """Write a checkpoint with the means of all parameters, and return their number.
 
     Everything else is copied from the last checkpoint, except the state of the optimizer.
-
-    Raises:
-        GtransError: checkpoints are unreadable, equal, or of different trainings; the target cannot
-            be written, or is another file and there is no ``force``.
     """
     check_output("--output", target, paths)
     trained = _OF_TRAINING.fullmatch(target.name)

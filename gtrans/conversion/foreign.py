@@ -152,7 +152,6 @@ def is_converted(path: Path) -> bool:
 def _task(
     foreign: ForeignCheckpoint, data: str, source: str | None, target: str | None
 ) -> tuple[Any, DocumentTranslationTask]:
-    """Return all options of fairseq for a converted model, and its task."""
     root = OmegaConf.structured(FairseqConfig)
     root.task = DocumentTranslationConfig(
         data=data,
@@ -177,7 +176,6 @@ def _task(
 def _temporary_data_folder(
     foreign: ForeignCheckpoint, source: str | None, target: str | None
 ) -> tempfile.TemporaryDirectory[str]:
-    """Return a temporary data folder with subwords and dictionaries of a published model."""
     tokens = foreign.tokens
     if tokens is None:
         raise GtransError(
@@ -294,8 +292,7 @@ def _model_options(
 ) -> GTransformerConfig:
     """Return options of the model that fits a checkpoint.
 
-    ``joint``: both sides share one dictionary; ``named_mode``: the doc_mode to which the names of
-    tensors point.
+    ``joint``: both sides share one dictionary; ``named_mode``: doc_mode by the names of tensors.
     """
 
     options = {name: value for name, value in options.items() if value is not None}

@@ -67,8 +67,7 @@ def trim(
 
     Args:
         checkpoint: mBART as fairseq saves it, or a checkpoint of this project.
-        data: folder prepared with the model's own subwords.
-        splits: the splits of ``data`` whose subwords are kept.
+        data: folder prepared with the model's own subwords; ``splits`` of it are kept.
         force: replace files in ``out`` that this command did not write.
     """
     check_output_folder("--out", out, [data, checkpoint.parent])

@@ -79,7 +79,6 @@ class DocumentTranslationTask(FairseqTask):
 
     Attributes:
         parts: parts of training and validation, in the order in which they see a batch.
-        bert: the part that reads a BERT, or None.
         plans_runs: whether the task plans its run; ``gtrans train`` does it itself.
         published: see :func:`gtrans.checkpoints.fingerprint.published`.
         reported: splits with units longer than ``--max-tokens``, after the warning.
@@ -556,7 +555,6 @@ class DocumentTranslationTask(FairseqTask):
 
 
 def _check_whole(folders: Sequence[str], split: str) -> None:
-    """Reject a split in parts, which fairseq would join."""
     for folder in folders:
         if any(Path(folder).glob(f"{split}1.*.idx")):
             raise GtransError(

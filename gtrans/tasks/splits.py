@@ -136,10 +136,7 @@ class SplitReader:
     ) -> DocumentDataset:
         """Return a split in units; training reads all folders, mixed or in turns.
 
-        Args:
-            examples: how units become rows.
-            longest: most tokens of a unit that the model can read, on both sides.
-            epoch: number of the next epoch.
+        ``longest``: most tokens of a unit that the model can read, on both sides.
         """
         training = split == self.cfg.train_subset
         folders = data_folders(self.cfg)

@@ -32,7 +32,7 @@ from gtrans.train.trainer import RunTrainer
 logger = logging.getLogger(__name__)
 _details = logging.getLogger("fairseq_cli.train")  # whose lines --verbose shows
 
-_LONGEST = 10.0  # seconds in which the thread that loads batches ends
+_SECONDS_TO_END = 10.0  # seconds in which the thread that loads batches ends
 _CHOSEN = ("model", "task", "criterion", "optimizer", "lr_scheduler")
 _SIZES = ("max_tokens", "batch_size", "update_freq", "lr", "max_update", "max_epoch", "seed")
 _BOARDS = ("tensorboard_logdir", "wandb_project", "aim_repo", "aim_run_hash", "azureml_logging")
@@ -397,7 +397,7 @@ def _averages(name: str) -> dict[str, Any]:
 
 def _end_loading() -> None:
     """Wait for the thread that loads batches, which could end Python by SIGABRT."""
-    end = time.monotonic() + _LONGEST
+    end = time.monotonic() + _SECONDS_TO_END
     for thread in threading.enumerate():
         if not isinstance(thread, BackgroundConsumer):
             continue

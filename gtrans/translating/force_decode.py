@@ -42,7 +42,7 @@ class ScoredRow:
 
     Attributes:
         source: equal for rows with the same source.
-        first: the first sentence to score, counted in the target of the row.
+        first: the first scored sentence of the row's target.
         scores: token scores of each sentence from ``first`` on.
     """
 
@@ -124,7 +124,7 @@ def score_tokens(
 
 
 class PlacedRow(NamedTuple):
-    """A row of a document; ``scored``: its scored sentences, counted in the target of the row."""
+    """A row of a document; ``scored``: its scored sentences, counted in the row."""
 
     row: ScoredRow
     span: UnitSpan
@@ -234,7 +234,7 @@ class RowPool:
 def _batches(rows: list[ScoredRow], max_tokens: int) -> Iterator[list[ScoredRow]]:
     """Yield batches of rows of similar length, each at most ``max_tokens`` with padding.
 
-    The longest rows come first, so that memory runs out at once or never. Rows of one source are
+    The longest come first, so that memory runs out at once or never. Rows of one source are
     neighbours, sorted so that they have long common prefixes.
     """
     by_source: dict[Hashable, list[ScoredRow]] = {}
@@ -392,7 +392,7 @@ def _states(
 
 @dataclass(frozen=True, eq=False)
 class CorpusSide:
-    """The plain sentences of one side of a corpus, and the pipeline to encode them."""
+    """One side of a corpus as plain sentences, and the pipeline to encode them."""
 
     pipeline: TextPipeline
     documents: Sequence[Sequence[str]]
@@ -417,9 +417,7 @@ class ScoredSpan:
 class ScoredCorpus:
     """A parallel corpus, and how much context its sentences are scored in.
 
-    Attributes:
-        context: most sentences of context before a sentence; None: as many as the unit has, with
-            documents cut as for training.
+    ``context``: most sentences before a sentence; None: documents are cut as for training.
     """
 
     source: CorpusSide
@@ -560,7 +558,7 @@ def score_items(
 ) -> list[list[float]]:
     """Return for each item the log-probabilities of its candidates, the correct one first.
 
-    The sum begins at the first sentence in which the candidates differ. ``items`` are plain text;
+    They begin at the first sentence in which candidates differ. ``items`` are plain text;
     ``options`` go to :func:`score_tokens`.
     """
     # The same context sentences occur in many candidates, and tokenising is slow.
@@ -584,8 +582,8 @@ def with_cue_places(
 ) -> list[Item]:
     """Return the items grouped by the place of their cue, where documents are cut into chunks.
 
-    Items with a known distance of the cue get the group ``cue``: in the chunk of the last sentence,
-    in its context, or before it; and ``cue at distance``. ``plain``: the same items as text.
+    The group ``cue``: in the chunk of the last sentence, in its context, or before it. Another is
+    ``cue at distance``. ``plain``: the same items as text.
     """
     unit = task.examples.unit
     if unit.name not in ("document", "stream") or not (unit.has_chunks or not whole):

@@ -86,7 +86,7 @@ def load_models(
     for path in paths:
         if stored is None or path != paths[0]:
             ModelFingerprint.of_state(states[path].get("task_state"), path)  # raises if damaged
-        _check(states[path], path, data)
+        _check_task(states[path], path, data)
         with _misfits(path, overrides):
             if stored is not None and task is None:
                 task = _task_of(states[path], stored, options)
@@ -231,7 +231,7 @@ def check_overrides(path: str, overrides: Mapping[str, Any]) -> None:
             )
 
 
-def _check(state: Mapping[str, Any], path: str, folder: str | None) -> None:
+def _check_task(state: Mapping[str, Any], path: str, folder: str | None) -> None:
     check_described(state, path)
     task = options_of(state, "task")
     if task.get("_name") != TASK:

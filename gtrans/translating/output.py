@@ -1,8 +1,8 @@
-"""The output of a translation: it grows beside its file, and appears when it is complete.
+"""The output of a translation, which appears when it is complete.
 
-Every finished batch is kept in ``OUTPUT.*.partial``, from which the same command goes on after an
-interruption. ``OUTPUT.made.json`` beside a finished translation holds its provenance; it alone says
-whether a translation is finished. The standard output, a device or a FIFO has neither file.
+Finished batches are kept in ``OUTPUT.*.partial``, from which the same command goes on after an
+interruption. ``OUTPUT.made.json`` holds the provenance of a finished translation. The standard
+output, a device or a FIFO has neither file.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _GZIP_SUFFIX = ".gz"
 class Alternative(NamedTuple):
     """A translation of a sentence.
 
-    ``score``: sum of the log-probabilities of its tokens, divided by ``tokens ** lenpen``.
+    ``score``: the log-probability, divided by ``tokens ** lenpen``.
     """
 
     text: str
@@ -77,7 +77,7 @@ def json_lines(
 ) -> list[str]:
     """Return a JSON object for each sentence, with the keys that ``gtrans score`` knows.
 
-    ``names``: the id of each document and of its sentences.
+    ``names``: ids of each document and its sentences.
     """
     lines = []
     for (document, ids), texts, sentences in zip(names, sources, translations, strict=True):
@@ -101,8 +101,7 @@ class TranslationRecord:
     """The provenance of a translation, and its digest.
 
     Attributes:
-        provenance: digests of ``checkpoints``, ``input`` and ``preparation``, the options that
-            matter, and the version.
+        provenance: digests of ``checkpoints``, ``input`` and ``preparation``, options, and version.
         names: the paths of these files, as they were given.
         replaced_digest: digest of the file before, which stays if the writing is interrupted.
     """
@@ -173,7 +172,7 @@ def check_overwritable(output: StrPath, force: bool) -> None:
 
 
 class PartKey(NamedTuple):
-    """The numbers of a batch, of a document in the batch, and of a part of the document."""
+    """Numbers of a batch, of a document in it, and of a part of the document."""
 
     batch: int
     document: int
@@ -185,8 +184,8 @@ class Output:
 
     Attributes:
         has_file: whether ``path`` is a file, beside which others can stand.
-        batches: the translations of finished batches, by number.
-        parts: the hypotheses of finished parts in unfinished batches.
+        batches: translations of finished batches, by number.
+        parts: hypotheses of finished parts in unfinished batches.
     """
 
     def __init__(self, path: str, provenance: Mapping[str, Any], force: bool) -> None:

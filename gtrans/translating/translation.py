@@ -1,7 +1,4 @@
-"""Texts on their way: read, cut into rows and batches, translated, and written as they were.
-
-A document unit cuts a text by source tokens; ``fairseq-generate`` and training cut by both sides.
-"""
+"""Texts on their way: read, cut into rows and batches, translated, and written as they were."""
 
 from __future__ import annotations
 
@@ -84,7 +81,6 @@ class LinesOfText:
     """A text whose output has a line for each of its lines; see also ``DocumentFile``.
 
     Attributes:
-        sentences: the sentences of each document.
         layout: the lines of the output, None in place of each translation.
         places: where each sentence of all documents stands, for messages.
         ids: the id of each document and of its sentences; empty: they are counted.
@@ -162,12 +158,7 @@ class LinesOfText:
 
 
 class Translation:
-    """A text with its batches, and its translations so far.
-
-    Attributes:
-        documents: its sentences as tokens.
-        output: its finished batches, and the file to write.
-    """
+    """A text with its batches and its translations; ``documents``: its sentences as tokens."""
 
     def __init__(
         self,
@@ -340,7 +331,7 @@ class BatchOfText(NamedTuple):
 class OpenTexts(ExitStack):
     """Texts that are open, and locked against other processes, from first to last batch.
 
-    ``failed`` is called with the path of a text that cannot be opened, and the error.
+    ``failed`` is called with the path of a text that cannot be opened.
     """
 
     def __init__(self, progress: Any, failed: Callable[[str, Exception], None]) -> None:
@@ -372,11 +363,7 @@ def decode(
     translations: Sequence[Translation],
     failed: Callable[[str, Exception], None],
 ) -> Iterator[Translation]:
-    """Decode texts, here or in ``options.workers`` processes; yield each when it is decoded.
-
-    Raises:
-        GtransError: out of memory, or a process has ended.
-    """
+    """Decode texts, here or in ``options.workers`` processes; yield each when it is decoded."""
     if not translations:
         return
     sentences = sum(translation.sentences for translation in translations)
@@ -454,10 +441,7 @@ class TextToTranslate:
     """The text of ``--input``, one line or row a sentence.
 
     All boundaries between documents (empty lines, lines ``<d>``) are kept. A translation that would
-    be read as a boundary, such as an empty one, is written as U+FFFD.
-
-    Attributes:
-        lines: the lines of plain text; None: the text has rows.
+    be read as a boundary is written as U+FFFD. ``lines``: plain text; None: the text has rows.
     """
 
     path: str
@@ -532,10 +516,7 @@ def files_to_translate(
     format: str | None = None,
     split_sentences: bool | None = None,
 ) -> list[FileToTranslate]:
-    """Return the files of documents in ``sources``, files and folders.
-
-    Mistakes in names and options are found here, before models are loaded.
-    """
+    """Return the files of documents in ``sources``, files and folders, before models are loaded."""
     check_output_folder("--output-dir", output_dir, sources)
     suffix = ".jsonl" if options.nbest else ""
     files = []
@@ -677,10 +658,7 @@ def _lines_of(
 
 
 class Outcome:
-    """The outcome of a command's texts, and its messages.
-
-    A file that cannot be read or written does not stop the others.
-    """
+    """The outcome of a command's texts; one that fails does not stop the others."""
 
     def __init__(self, texts: int, output_dir: str | None) -> None:
         self._texts, self._output_dir = texts, output_dir
@@ -714,7 +692,7 @@ class Outcome:
         self._finished.append(translation)
 
     def report_finished(self, others: int) -> None:
-        """Say which texts an earlier run translated; ``others``: number of the other texts."""
+        """Say which texts an earlier run translated; ``others``: number of other texts."""
         if self._finished and self._output_dir is None:
             path = self._finished[0].output.path
             print_message(f"'{path}' is already this translation; `--force` translates anew")
@@ -744,7 +722,7 @@ class Outcome:
             return
         count = len(self._written)
         files = "1 file" if count == 1 else f"{count} files"
-        notes = "".join(f"; {kind}: {count}" for kind, count in self._notes.items())
+        notes = "".join(f"; {kind}: {times}" for kind, times in self._notes.items())
         print_message(f"{sentences} sentences in {files} written to {self._output_dir}{notes}")
         if self._failures:
             raise GtransError(

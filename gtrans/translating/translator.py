@@ -57,7 +57,7 @@ class Translator:
     ``Translator.load("model.pt").translate(documents)`` is ``gtrans translate`` from Python.
 
     Attributes:
-        preparation: digest of the preparation, if there is one.
+        preparation: digest of the preparation.
         free: documents are decoded as one sequence.
         longest: most tokens of a sentence in training, and the option that limited them.
         checkpoints: their digests.
@@ -142,7 +142,7 @@ class Translator:
         A free search (``SearchOptions(free=True)``) gives one text for a document.
 
         Raises:
-            GtransError: a sentence that is empty or too long, or no list of sentences.
+            GtransError: a sentence is empty or too long, or a document is no list of sentences.
         """
         return best_of(self.alternatives(documents))
 
@@ -186,8 +186,8 @@ class Translator:
     ) -> None:
         """Warn about text that models can hardly translate.
 
-        Unknown words, tokenised text and other languages than the source are reported once for a
-        ``name``, and for the first texts only; sentences longer than any in training always.
+        Unknown words, tokenised text and other languages are reported once for a ``name``, and for
+        the first texts only; sentences longer than any in training always.
         """
         ids = [sentence.ids for sentence in chain.from_iterable(encoded)]
         if name not in self.warned:
@@ -306,7 +306,7 @@ class Translator:
     def decode(
         self, examples: Sequence[Example], finished: Parts | None = None
     ) -> list[Translations]:
-        """Return for each row the translations of its current sentences; one text in free search.
+        """Return for each row the translations of its sentences; one text in free search.
 
         ``finished`` keeps the parts of rows that are translated in parts.
         """

@@ -82,8 +82,8 @@ def words_of_subwords(subwords: Sequence[str], lang: str) -> list[list[str]]:
 def with_symbols(source: str, translation: str) -> str:
     """Return a translation with the symbols and emoji of its source that it lacks.
 
-    A symbol at the start or the end of the source stands there in the translation, too; any other
-    keeps its share of the words before it.
+    First and last symbols of the source stay first and last; any other keeps its share of the
+    words before it.
     """
     words = translation.split(" ")
     insertions: list[tuple[int, str]] = []

@@ -59,11 +59,7 @@ class ConfigFile:
     sections: dict[str, dict[str, Any]]
 
     def words(self, argv: Sequence[str]) -> list[str]:
-        """Return the options of the file as words of the command line, then ``argv``.
-
-        Raises:
-            GtransError: there is no such section, or an open option is missing.
-        """
+        """Return the options of the file as words of the command line, then ``argv``."""
         given = {word.partition("=")[0] for word in argv}
         names_data = bool(argv) and not argv[0].startswith("-")
         words: list[str] = []
@@ -101,12 +97,8 @@ class ConfigFile:
     ) -> None:
         """Report keys that the classes chosen by ``argv`` in place of the file's do not have.
 
-        Args:
-            unread: the words of these keys.
-            options: the names of all options.
-
-        Raises:
-            GtransError: ``argv`` chooses no other class, so the key is misspelt.
+        ``unread``: the words of these keys; ``options``: the names of all options. GtransError says
+        that ``argv`` chooses no other class, so the key is misspelt.
         """
         keys = [word.partition("=")[0].removeprefix("--").replace("-", "_") for word in unread]
         if not keys:
@@ -123,9 +115,6 @@ class ConfigFile:
         """Divide an update's batches, which the file gives for one device, among all processes.
 
         Nothing is done where ``argv`` has a size of batches.
-
-        Raises:
-            GtransError: they cannot be divided.
         """
         # Imported on demand: torch needs seconds.
         from gtrans.train.launch import launched

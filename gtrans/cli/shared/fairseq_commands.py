@@ -57,10 +57,6 @@ def parse(
         make_parser: fairseq's function that makes the parser.
         trains: whether the command makes a model, instead of reading a checkpoint.
         ignorable: words that may be no option of the chosen classes.
-
-    Raises:
-        GtransError: ``--user-dir`` cannot be imported, or ``--arch`` is missing in training.
-        SystemExit: help was asked for.
     """
     logging.raiseExceptions = False  # nobody may read the log any more, as after `| head`
     # fairseq composes options with hydra, which logs what it does in between.

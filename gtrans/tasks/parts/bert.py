@@ -169,7 +169,7 @@ class BertPart(TaskPart):
         return found
 
     def begin_epoch(self, epoch: int, model: Any, dataset: Any) -> None:
-        """Measure the whitening of a new model once for all processes, or check a resumed one's."""
+        """Measure the whitening of a new model for all processes, or check a resumed one's."""
         self.flush()
         whitening = model.bert_whitening
         if whitening is None:
