@@ -57,7 +57,7 @@ _CHATTY = "fairseq.tasks.text_to_speech"
 
 
 def project_file(name: str) -> Path:
-    """Return the path of a file that is not code, such as ``configs``, in a wheel or a clone."""
+    """Return the path of a file that is not code, such as ``configs``."""
     return (_IN_WHEEL if _IN_WHEEL.is_dir() else _PACKAGE.parent) / name
 
 

@@ -68,10 +68,7 @@ def digest_of_bytes(contents: bytes) -> str:
 def parse_json(text: str | bytes, place: str, way_out: str = "") -> Any:
     """Return the JSON value of a text; raise GtransError for any other text.
 
-    Args:
-        text: bytes are UTF-8.
-        place: file and line, the beginning of error messages.
-        way_out: the end of error messages.
+    ``place`` (file and line) begins error messages, ``way_out`` ends them.
     """
     try:
         content = text if isinstance(text, str) else text.decode("utf-8-sig")
@@ -245,10 +242,8 @@ def is_file(path: StrPath) -> bool:
 def locked(path: StrPath) -> Iterator[None]:
     """Keep other processes and threads from writing a file or into a folder.
 
-    The thread that holds the lock may lock it again. The lock ends with the process.
-
-    Raises:
-        GtransError: another process or thread holds it, or it cannot be locked.
+    The thread that holds the lock may lock it again. The lock ends with the process. GtransError
+    says that another holds it.
     """
     file = Path(os.path.realpath(path))
     name = file.with_name(f".{file.name}.lock")

@@ -107,7 +107,6 @@ def option(
 
     Args:
         group: heading in the help; empty: the heading of its class.
-        alias: a short name, such as ``-s``.
         least, below: limits of a number (:func:`check_ranges`).
     """
     metadata: dict[str, Any] = {"help": help_text}

@@ -202,7 +202,6 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _check_passed_on(words: Sequence[str]) -> None:
-    """Raise GtransError for an option of ``gtrans train`` that this command decides itself."""
     decided = dict(_DECIDED)
     for option in (*_VALUES, *_SWITCHES):
         if option != "dropout":
@@ -364,7 +363,6 @@ def _flag(option: str) -> str:
 
 
 def _averaged(folder: Path, target: Path) -> Path:
-    """Average the best checkpoints of a finished training, unless this is done."""
     from gtrans.conversion.checkpoint import AVERAGE_OF, Checkpoint, average_checkpoints
 
     paths = sorted(folder.glob(f"checkpoint.best_{_METRIC}_*.pt"))

@@ -75,7 +75,6 @@ def training_words(
 
     Args:
         entries: the vocabulary.
-        end: id of the end of a sentence.
         left_out: ids of entries that are not text.
         kind: ``.bert`` for BERT's subwords, else empty.
     """

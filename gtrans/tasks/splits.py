@@ -84,7 +84,6 @@ def mixed(parts: Sequence[Part], weights: Sequence[float], seed: int, epoch: int
     """Return the units of an epoch that reads each folder as often as its weight says.
 
     A weight of 2.5 reads all units twice and half of them again, drawn anew in every epoch.
-    Fractions of a unit are right on average over epochs.
     """
     _check_weights(parts, weights)
     lines = sentences = 0
@@ -111,7 +110,6 @@ def _check_weights(parts: Sequence[Part], weights: Sequence[float]) -> None:
 
 
 def _draw(units: int, weight: float, generator: np.random.Generator) -> Any:
-    """Return numbers of units, each as often as ``weight`` says."""
     times = int(weight)
     share = (weight - times) * units
     count = int(share) + int(generator.random() < share % 1)

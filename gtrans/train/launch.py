@@ -32,8 +32,7 @@ class Launched(NamedTuple):
     """This process among all of its launcher.
 
     Attributes:
-        by: the launcher, ``torchrun`` or ``srun``.
-        rank, size: number of this process, and of all processes.
+        by: ``torchrun`` or ``srun``.
         local: number of the process on its machine.
         address: the value of ``--distributed-init-method``.
     """
@@ -78,7 +77,7 @@ def _first_machine(machines: str) -> str:
 
 
 def launch(cfg: Any, work: Callable[[Any], None]) -> None:
-    """Run ``work(cfg)`` in every process of a training, and pass signals on to them."""
+    """Run ``work(cfg)`` in every process of a training."""
     join(cfg)
     options = cfg.distributed_training
     gpus = torch.cuda.device_count()

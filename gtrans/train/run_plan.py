@@ -96,7 +96,7 @@ def plan_run(root: Any, task: Any, model: Any) -> RunPlan:
 
 
 def plan_under_fairseq(root: Any, task: Any, model: Any) -> None:
-    """Call :func:`plan_run` for ``fairseq-train``, and say what it does not do exactly.
+    """Call :func:`plan_run` for ``fairseq-train``, and warn of what only ``gtrans train`` does.
 
     Raises:
         GtransError: fairseq would train wrongly, or begin the run anew.
@@ -126,9 +126,7 @@ def plan_under_fairseq(root: Any, task: Any, model: Any) -> None:
 def end_of_run(root: Any, updates: int, epochs: int, seconds: float, waited: int) -> str | None:
     """Return why a run has ended, or None.
 
-    Args:
-        updates, epochs: updates made, epochs completed.
-        waited: validations since the best one.
+    ``waited``: validations since the best one.
     """
     options, patience = root.optimization, root.checkpoint.patience
     hours = seconds / 3600

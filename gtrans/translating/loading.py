@@ -140,9 +140,7 @@ def _task_of(
 def set_chunks(task: Any, max_doc_tokens: int | None, overlap: int) -> None:
     """Let the task of a checkpoint cut documents otherwise than in training.
 
-    Args:
-        max_doc_tokens: most tokens of a chunk; None: as in training.
-        overlap: sentences of the chunk before that a chunk begins with.
+    ``max_doc_tokens``: None: as in training; ``overlap``: sentences shared with the chunk before.
     """
     with open_dict(task.cfg):
         task.cfg.overlap = overlap

@@ -84,7 +84,6 @@ class LinesOfText:
         layout: the lines of the output, None in place of each translation.
         places: where each sentence of all documents stands, for messages.
         ids: the id of each document and of its sentences; empty: they are counted.
-        notes: always empty.
     """
 
     path: str
@@ -168,10 +167,7 @@ class Translation:
         options: DecodingOptions,
         contents: Sequence[object],
     ) -> None:
-        """Encode the sentences, and warn of those that models can hardly translate.
-
-        ``contents``: everything in the text that the output depends on.
-        """
+        """Encode the sentences; ``contents``: everything in the text that the output depends on."""
         self.translator, self.source, self.options = translator, source, options
         self.documents = translator.encoded(source.sentences)
         self.sentences = sum(len(document) for document in self.documents)

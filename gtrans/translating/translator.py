@@ -58,7 +58,6 @@ class Translator:
 
     Attributes:
         preparation: digest of the preparation.
-        free: documents are decoded as one sequence.
         longest: most tokens of a sentence in training, and the option that limited them.
         checkpoints: their digests.
         warned: names of texts that models can hardly translate.
@@ -399,10 +398,10 @@ class FinishedPart:
 def worker_processes(
     translator: Translator, options: DecodingOptions, sentences: int
 ) -> Iterator[list[Connection]]:
-    """Start processes that decode, and yield connections to them; none for ``--workers 1``.
+    """Start at most ``sentences`` processes that decode, and yield connections to them.
 
     On CPUs a process is a fork with one thread, so that models are in memory once. On GPUs each
-    process loads the models on its own device. There are at most ``sentences`` processes.
+    process loads the models on its own device. ``--workers 1`` starts none.
     """
     on_gpus = translator.device.type == "cuda"
     count = min(_number_of_workers(options.workers, on_gpus), sentences)

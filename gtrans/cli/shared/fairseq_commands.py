@@ -54,9 +54,7 @@ def parse(
 
     Args:
         command: the module of the command, with its help.
-        make_parser: fairseq's function that makes the parser.
         trains: whether the command makes a model, instead of reading a checkpoint.
-        ignorable: words that may be no option of the chosen classes.
     """
     logging.raiseExceptions = False  # nobody may read the log any more, as after `| head`
     # fairseq composes options with hydra, which logs what it does in between.

@@ -179,9 +179,7 @@ def selection_of(
 ) -> TextSelection:
     """Return the text that these options select.
 
-    Args:
-        direction: the direction if they give none.
-        target_lang: the target language, where no direction is known.
+    ``direction``, ``target_lang``: used if the options give no direction.
     """
     columns = {}
     for word in args.columns:

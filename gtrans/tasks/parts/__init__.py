@@ -15,7 +15,6 @@ class Batch:
     """A batch on its way to the model.
 
     Attributes:
-        sample: fairseq's batch.
         phase: ``train`` or ``valid``.
         update: number of the update.
         dummy: fairseq's placeholder for a missing batch, which must not count.

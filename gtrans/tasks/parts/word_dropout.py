@@ -56,10 +56,9 @@ class WordDropout(TaskPart):
 def word_dropout(
     tokens: Tensor, ratio: float, mask: int, keep: Sequence[int], key: Sequence[int]
 ) -> Tensor:
-    """Return ``tokens`` with random words replaced by ``mask``.
+    """Return ``tokens``, of any shape, with random words replaced by ``mask``.
 
     Args:
-        tokens: ids of any shape.
         ratio: probability of replacing a word.
         keep: ids that are never replaced (special tokens, padding).
         key: seed; the same key replaces the same words on every device.
