@@ -1,9 +1,4 @@
-"""Criterions that never hold the logits of a whole batch.
-
-``chunked_cross_entropy`` is fairseq's ``label_smoothed_cross_entropy`` for the models of this
-project; ``multi_level_cross_entropy`` is for decoders whose groups of layers all predict words
-(GTRANS, Eq 7).
-"""
+"""Criterions that never hold the logits of a whole batch."""
 
 import math
 from dataclasses import dataclass
@@ -39,7 +34,7 @@ class ChunkedCrossEntropyConfig(FairseqDataclass):
 
 @register_criterion("chunked_cross_entropy", dataclass=ChunkedCrossEntropyConfig)
 class ChunkedCrossEntropy(FairseqCriterion):
-    """Cross-entropy with label smoothing, with the logits of some words in memory at a time.
+    """Cross-entropy with label smoothing, some words' logits at a time.
 
     Losses, gradients, options and logs equal fairseq's ``label_smoothed_cross_entropy``.
     """
@@ -71,7 +66,7 @@ class ChunkedCrossEntropy(FairseqCriterion):
 
         Raises:
             GtransError: the model is not one of this project.
-            ValueError: ``reduce`` is False; only the sum of the losses has a gradient.
+            ValueError: ``reduce`` is False.
         """
         if not reduce:
             raise ValueError(
@@ -117,7 +112,7 @@ class ChunkedCrossEntropy(FairseqCriterion):
 
     @classmethod
     def check_groups(cls, groups: int) -> None:
-        """Raise GtransError if the decoder has several groups; it is open which loss is meant."""
+        """Raise GtransError if the decoder has several groups."""
         if groups > 1:
             raise GtransError(
                 f"`--criterion chunked_cross_entropy` is for one prediction of every word, but the "
@@ -154,17 +149,17 @@ class ChunkedCrossEntropy(FairseqCriterion):
 
     @staticmethod
     def logging_outputs_can_be_summed() -> bool:
-        """Return True: the logs of several workers can be summed."""
+        """Return True."""
         return True
 
 
 @register_criterion("multi_level_cross_entropy", dataclass=ChunkedCrossEntropyConfig)
 class MultiLevelCrossEntropy(ChunkedCrossEntropy):
-    """``sum_i psi_i CE(P_i)`` over the groups of the decoder (Eq 7), with label smoothing.
+    """``sum_i psi_i CE(P_i)`` over the groups of the decoder (GTRANS, Eq 7), with label smoothing.
 
     ``nll_loss`` and ``ppl`` come from the fused probability without smoothing, ``accuracy`` from
     the last group. With several groups, ``loss_group_i`` is the smoothed loss of group i and
-    ``weight_group_i`` its psi. A model without groups counts as one group.
+    ``weight_group_i`` its psi.
     """
 
     @classmethod
@@ -200,7 +195,7 @@ def _unwrapped(model: Any) -> Any:
 
 
 def _accuracy(meters: Any) -> float:
-    """Return the percentage of words that are predicted right; NaN without words, as fairseq."""
+    """Return the percentage of words predicted right; NaN without words, as fairseq."""
     total = float(meters["total"].sum)
     if total <= 0:
         return math.nan

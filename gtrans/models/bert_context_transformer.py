@@ -5,14 +5,12 @@ Guo Zhiyu, "Incorporating BERT into Document-Level Neural Machine Translation", 
 Transformer attends to its last hidden layer C_B.
 
 ===============  =====================================================================
-§3.3             C_B: :class:`gtrans.modules.bert.FrozenBert`; the task passes it to the
-                 model (``context_states``)
+§3.3             C_B: :class:`gtrans.modules.bert.FrozenBert`, ``context_states``
 Eq 3.4-3.5       :class:`gtrans.modules.transformer.ContextAttention` next to
                  self-attention in the encoder (Eq 3.4 is inferred)
 Eq 3.8-3.10      the same next to cross-attention in the decoder
 §3.6             training in two steps: ``--init-from`` a sentence model
-C_B, whitened    not in the thesis (``--raw-bert-states``): context attention learns several
-                 times as fast; :class:`gtrans.modules.bert.Whitening`
+C_B, whitened    not in the thesis (``--raw-bert-states``): :class:`gtrans.modules.bert.Whitening`
 Eq 2.11-2.17     BERT-fused with drop-net (Zhu et al. 2020): ``--combine mean``
 ===============  =====================================================================
 
@@ -159,8 +157,8 @@ class ContextPlanner(Planner):
 
         Windows add ``current``, the places of the tokens of current sentences
         (:func:`gtrans.models.base.planning.chosen_index`), and ``neighbours``, the places of the
-        others if they are read as words. A context adds its layout ``context``, its attention
-        plans ``in_context``, and ``context_lengths (batch,)``.
+        others. A context adds its layout ``context``, its attention plans ``in_context``, and
+        ``context_lengths (batch,)``.
         """
         tokens = net_input["src_tokens"]
         plan = Plan()
@@ -259,10 +257,9 @@ class BertContextTransformer(DocumentModel):
     def encode(self, source: Mapping[str, Any]) -> EncoderOutput:
         """Encode sentences with their contexts.
 
-        Args:
-            source: ``src_tokens (batch, length)`` windows or sentences, padded on the right; for
-                windows ``current_sentence (batch,)``; with a BERT ``context_states (context
-                tokens, BERT's width)`` of all rows, packed, and ``context_lengths (batch,)``.
+        ``source``: ``src_tokens (batch, length)`` windows or sentences, padded on the right; for
+        windows ``current_sentence (batch,)``; with a BERT ``context_states (context tokens, BERT's
+        width)``, packed, and ``context_lengths (batch,)``.
         """
         src_tokens: Tensor = source["src_tokens"]
         plan: Plan = source.get("plan") or self.planner.on_device(source)

@@ -1,16 +1,13 @@
 """Concatenation: the Transformer reads a window of sentences as one text.
 
-Tiedemann and Scherrer, "Neural Machine Translation with Extended Context", DiscoMT 2017: a
-sentence and its neighbours are joined on both sides (2-to-2; n-to-n with a larger
-``--context-before``) or on the source side only (n-to-1, ``--context-sides source``). Of the
-translation the current sentence is kept.
+Tiedemann and Scherrer, "Neural Machine Translation with Extended Context", DiscoMT 2017. Only the
+current sentence of the translation is kept.
 
 ============  ===================================================================================
 window        a sentence and its neighbours: :class:`gtrans.data.units.WindowUnit`
 special tokens  around each sentence of a window: :mod:`gtrans.data.frame`
 2-to-2        ``--context-before 1 --context-sides both``, the default
 2-to-1        ``--context-before 1 --context-sides source``
-attention     of every token to the whole window: :class:`gtrans.models.base.model.DocumentModel`
 ============  ===================================================================================
 """
 

@@ -12,10 +12,8 @@ Eq 5     ``h1[s:t]``: ``kept`` of :class:`FlatPlanner`; the top blocks and the d
 §3.2     sizes, one sentence before and one after: ``PRESETS``, ``inputs``
 =======  ==============================================================================
 
-Two things the paper does not say: segment embeddings begin as large as words, as in BERT
-(``--segment-size``), and positions count through the window. Without segment embeddings
-(``--no-segment-embedding``) the model has the parameters of a Transformer; with ``--unit sentence``
-it is the sentence Transformer.
+The paper does not say that segment embeddings begin as large as words (``--segment-size``), as in
+BERT, and that positions count through the window.
 """
 
 from collections.abc import Mapping
@@ -84,8 +82,8 @@ class FlatPlanner(Planner):
         """Return the encoder's part of a plan.
 
         Windows add their layout ``window``, their attention plans ``in_window``, ``is_current
-        (window tokens,)`` 1 on tokens of the current sentence, ``kept (sentence tokens,)`` the
-        numbers of these, and for a BERT ``shortened``, the tokens that are read.
+        (window tokens,)`` 1 on the current sentence, ``kept (sentence tokens,)`` their numbers, and
+        for a BERT ``shortened``, the tokens that it reads (:func:`bert_windows`).
         """
         if "current_sentence" not in net_input:
             return super().source(net_input)
@@ -108,12 +106,7 @@ class FlatPlanner(Planner):
 
 
 class FlatTransformerEncoder(Encoder):
-    """The unified encoder.
-
-    Attributes:
-        bottom_layers: how many layers read the whole window.
-        embed_segments: ``(2, dim)`` embeddings of context and sentence, or None.
-    """
+    """The unified encoder: ``bottom_layers`` read the whole window."""
 
     def __init__(
         self, cfg: Any, dictionary: Dictionary, embed_tokens: nn.Embedding, design: StackDesign
@@ -136,7 +129,7 @@ class FlatTransformerEncoder(Encoder):
         Args:
             src_tokens: ``(batch, length)`` windows, padded on either side.
             current: ``(batch,)`` number of the current sentence in its window.
-            plan: of the windows; None: they are planned now.
+            plan: None: it is made now.
         """
         if plan is None:
             plan = self.planner.on_device({"src_tokens": src_tokens, "current_sentence": current})
@@ -200,10 +193,7 @@ BERT_PRESETS = {
 
 
 class FlatBertEncoder(BertEncoder, FlatTransformerEncoder):
-    """The unified encoder as a BERT: ``[CLS] context [SEP] sentence [SEP]``.
-
-    BERT's token types are the segments. Windows are shortened to what BERT can read.
-    """
+    """The unified encoder as a BERT: ``[CLS] context [SEP] sentence [SEP]``, segments as types."""
 
 
 def bert_windows(
@@ -221,8 +211,7 @@ def bert_windows(
         special_tokens: the ids of ``[CLS]``, ``[PAD]`` and ``[SEP]``.
 
     Returns:
-        the tokens (:func:`gtrans.models.base.planning.chosen_index`), and ``(batch,)`` the new
-        numbers of the current sentences.
+        the tokens (:func:`gtrans.models.base.planning.chosen_index`), and the new ``current``.
     """
     cls, pad, sep = special_tokens
     layout = DocumentLayout.of_source(tokens, pad, sep)

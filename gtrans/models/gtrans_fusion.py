@@ -169,7 +169,6 @@ class GtransFusion(DocumentModel):
 
 
 def _layer_fusion(cfg: Any, side: str, dim: int) -> LayerFusion | None:
-    """Build the fusion of one side of a system that the paper compares with."""
     layers = int(getattr(cfg, f"{side}_layers"))
     if cfg.system == "dlcl":
         return LayerCombination(layers, dim)

@@ -1,18 +1,10 @@
 """G-Transformer that remembers earlier chunks of a document in a few vectors.
 
-A document that is longer than ``--max-doc-tokens`` is cut into chunks, which are read as a stream
-(:mod:`gtrans.data.units`). The memory is carried from chunk to chunk, as the paper carries it from
-sentence to sentence.
-
-With ``--memory-output added`` (the default here) a new model computes the same as one without
-memory, so it can start from a trained G-Transformer (``--init-from``).
-
-==================  =============================================================================
-the chunk           as in :mod:`gtrans.models.gtransformer`
-Eq 1-5 (Feng)       :mod:`gtrans.modules.memory`; h are the states of a chunk
-which layers        :mod:`gtrans.models.memory_transformer`
-training            windows of chunks: :mod:`gtrans.data.units`
-==================  =============================================================================
+A document longer than ``--max-doc-tokens`` is read as a stream of chunks
+(:mod:`gtrans.data.units`); the memory (:mod:`gtrans.modules.memory`, Eq 1-5 of Feng et al. 2022,
+with h the states of a chunk) is carried from chunk to chunk. With ``--memory-output added`` (the
+default here) a new model computes the same as one without memory, so it can start from a
+G-Transformer (``--init-from``).
 """
 
 from dataclasses import dataclass

@@ -10,10 +10,9 @@ Hierarchical Attention Networks", EMNLP 2018.
 §3        k = 3 sentences before: ``HanTransformer.inputs``
 ========  =============================================================================
 
-A sentence attends to states that earlier sentences have without any context. So these states are
-the same wherever a window begins, and a finished translation is read once and kept
-(:class:`History`). With the decoder's side a document is translated sentence after sentence. Each
-fused group of the decoder attends to its own states.
+A sentence attends to states that earlier sentences have without any context, so a finished
+translation is read once and kept (:class:`History`). With the decoder's side a document is
+translated sentence after sentence.
 """
 
 from collections.abc import Mapping, Sequence
@@ -77,7 +76,7 @@ class History:
 
     @classmethod
     def joined(cls, histories: Sequence["History"]) -> "History":
-        """Join the histories of documents with equally many sentences before the current one."""
+        """Join histories of equal length."""
         source = [history.source for history in histories]
         target = [history.target for history in histories]
         return cls(_joined(source), _joined(target))
@@ -125,7 +124,7 @@ def current_tokens(layout: DocumentLayout) -> Tensor:
 
 
 class HanEncoder(Encoder):
-    """The sentence Transformer's encoder, perhaps with hierarchical attention on top."""
+    """The sentence Transformer's encoder, with hierarchical attention if ``han`` is set."""
 
     han: HierarchicalAttention | None
 
@@ -143,7 +142,7 @@ class HanEncoder(Encoder):
             src_tokens: ``(batch, length)``, padded on either side.
             src_lengths: unused.
             memory: the sentences before each row, if rows are single sentences.
-            plan: of the rows; None: they are planned now.
+            plan: None: it is made now.
         """
         if plan is None:
             plan = self.planner.on_device({"src_tokens": src_tokens})
@@ -165,7 +164,7 @@ class HanEncoder(Encoder):
 
 
 class HanDecoder(Decoder):
-    """The sentence Transformer's decoder, perhaps with hierarchical attention on top."""
+    """The sentence Transformer's decoder, with hierarchical attention if ``han`` is set."""
 
     han: HierarchicalAttention | None
 
@@ -239,7 +238,7 @@ class HanTransformer(SentenceTransformer):
 
     @property
     def reuses_prefix_states(self) -> bool:
-        """False where a translation attends to other sentences of its row."""
+        """Whether translations ignore the other sentences of their row."""
         return self.decoder.han is None
 
     def begin_decoding(self, source: Mapping[str, Any], beam: int) -> DecodeState:

@@ -72,8 +72,8 @@ class RecurrentMemories(DocumentModel):
     def add_parts(self, cfg: Any) -> None:
         """Give a memory to each layer that the options name.
 
-        Memories are numbered from the encoder's bottom layer to the decoder's top layer. Layers
-        that are left out in decoding write nothing and come last.
+        Memories are numbered from the encoder's bottom layer to the decoder's top layer; those that
+        decoding leaves out come last.
         """
         chosen = _chosen_layers(cfg)
         if not chosen:
@@ -100,11 +100,7 @@ def _chosen_layers(cfg: Any) -> dict[str, list[int]]:
 
 
 def parse_layers(text: str, layers: int) -> list[int]:
-    """Return the layers that ``--memory-layers TEXT`` means on a side of ``layers`` layers.
-
-    Raises:
-        GtransError: the text cannot be parsed, or a layer does not exist.
-    """
+    """Return the layers that ``--memory-layers TEXT`` means on a side of ``layers`` layers."""
     if text == "top":
         text = str(layers - 1)
     elif text == "all":

@@ -18,9 +18,9 @@ _SCALER = "scaler"
 class AMPOptimizer(FairseqAMPOptimizer):
     """``--amp``: fp16 with a scaled loss on CUDA, bf16 without a scale on CPUs.
 
-    torch's scaler identifies an optimizer by the object: here it unscales and steps the same one.
-    (fairseq's unscales gradients twice.) Checkpoints store the scale, which begins at
-    ``--amp-init-scale`` and doubles after ``--amp-scale-window`` updates (default: 2000).
+    The scaler knows an optimizer by the object, so it must unscale and step the same one; fairseq's
+    unscales gradients twice. The scale begins at ``--amp-init-scale`` and doubles after
+    ``--amp-scale-window`` updates (default: 2000).
     """
 
     def __init__(

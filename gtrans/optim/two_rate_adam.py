@@ -33,11 +33,8 @@ class TwoRateAdamConfig(FairseqAdamConfig):
 def mark_pretrained(model: nn.Module, loaded: Mapping[str, Tensor | None]) -> None:
     """Mark pretrained parameters by the attribute ``param_group``.
 
-    fairseq copies no other attribute to the fp32 parameters of fp16 and bf16.
-
-    Args:
-        model: its parameters are marked, under each of their names.
-        loaded: by name ``(rows,)``, True for pretrained rows; None: the whole parameter.
+    fairseq copies no other attribute to the fp32 parameters of fp16 and bf16. ``loaded``: by name
+    ``(rows,)``, True for pretrained rows; None: the whole parameter.
     """
     for name, parameter in model.named_parameters(remove_duplicate=False):
         if name not in loaded:
@@ -117,7 +114,7 @@ class TwoRateAdam(FusedAdam):
 
     @property
     def supports_flat_params(self) -> bool:
-        """No: one flat parameter cannot have two learning rates."""
+        """Return False: one flat parameter cannot have two learning rates."""
         return False
 
     def get_lr(self) -> float:

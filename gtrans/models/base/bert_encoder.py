@@ -35,10 +35,9 @@ class BertSourceConfig(UnitTransformerConfig):
 
 
 class BertEncoder(Encoder):
-    """An encoder with the architecture of a BERT; put first among bases, it makes any encoder one.
+    """An encoder with BERT's architecture; put first among bases, it makes any encoder one.
 
-    Attributes:
-        embed_segments: ``(2, dim)`` embeddings of the token types.
+    ``embed_segments (2, dim)`` are the token types.
     """
 
     embed_segments: nn.Embedding | None
@@ -69,7 +68,7 @@ class BertEncoder(Encoder):
         """Copy the parameters of a BERT, and return their names.
 
         Raises:
-            GtransError: the BERT has other sizes than this encoder.
+            GtransError: the BERT has other sizes.
         """
         layer: Any = self.layers[0]
         sizes = (

@@ -25,14 +25,10 @@ _DESCRIBED = "the model that its options describe"
 
 
 def check_fit(state: Mapping[str, Any], path: str | Path) -> None:
-    """Compare the options of the model in a checkpoint with its parameters.
+    """Compare the options of a checkpoint (``read_checkpoint``) with its parameters.
 
     The model is built on torch's device ``meta``, where tensors have shapes and no values.
     Checkpoints of fairseq's own models are left to fairseq.
-
-    Args:
-        state: a checkpoint from :func:`gtrans.checkpoints.reading.read_checkpoint`.
-        path: its file, for messages.
 
     Raises:
         GtransError: an option has a wrong type or size, or parameters do not fit.
@@ -51,7 +47,7 @@ def check_fit(state: Mapping[str, Any], path: str | Path) -> None:
 def described_model(
     options: Mapping[str, Any], path: str | Path
 ) -> tuple[type[DocumentModel], Any] | None:
-    """Return class and options of the model of a checkpoint; None for fairseq's own models.
+    """Return class and options of a checkpoint's model; None for fairseq's own models.
 
     Raises:
         GtransError: an option has a wrong type.

@@ -37,14 +37,7 @@ class Decoder(Stack, FairseqIncrementalDecoder):
     """The decoder: teacher-forced on packed tokens, or one token at a time.
 
     In a search, the hypotheses of a source share its keys and values (:meth:`begin`,
-    :meth:`step`). fairseq's own search repeats the encoder's output for every hypothesis and
-    reorders it with an ``incremental_state``. Here both record row numbers only.
-
-    If several groups of layers predict words, the logits are log-probabilities already.
-
-    Attributes:
-        cross_kinds: kind of cross-attention of every layer.
-        groups: the groups of layers that predict words.
+    :meth:`step`). If several groups of layers predict words, logits are log-probabilities.
     """
 
     def __init__(
@@ -91,14 +84,8 @@ class Decoder(Stack, FairseqIncrementalDecoder):
     ) -> tuple[Any, dict[str, Any]]:
         """Run a teacher-forced pass, or with ``incremental_state`` a step of fairseq's search.
 
-        Args:
-            prev_output_tokens: ``(batch, length)``; in a step all tokens so far.
-            encoder_out: the encoded sources.
-            incremental_state: the state of fairseq's search, empty at its beginning.
-            options: further arguments of :meth:`teacher_forced`.
-
-        Returns:
-            logits ``(batch, length, vocabulary)``, in a step of length 1, and a dictionary.
+        Returns logits ``(batch, length, vocabulary)``, in a step of length 1, and a dictionary.
+        ``options``: further arguments of :meth:`teacher_forced`.
         """
         if incremental_state is None:
             return self.teacher_forced(prev_output_tokens, encoder_out, **options)
@@ -199,7 +186,7 @@ class Decoder(Stack, FairseqIncrementalDecoder):
         return self.planner.on_device(net_input, encoder_out.layout)
 
     def search_scores(self, logits: Tensor) -> Tensor:
-        """Return log-probabilities ``(.., vocabulary)`` in single precision, for a search.
+        """Return log-probabilities ``(.., vocabulary)`` in single precision.
 
         Geometric fusion is not normalised, as in the authors' code.
         """
@@ -214,7 +201,7 @@ class Decoder(Stack, FairseqIncrementalDecoder):
         log_probs: bool,
         sample: Any = None,
     ) -> Tensor:
-        """Return :meth:`search_scores`, or their exponentials, for fairseq."""
+        """Return :meth:`search_scores` or their exponentials."""
         scores = self.search_scores(net_output[0])
         return scores if log_probs else scores.exp()
 
@@ -227,7 +214,7 @@ class Decoder(Stack, FairseqIncrementalDecoder):
     def begin(
         self, encoder_out: EncoderOutput, beam: int, memory: MemoryFlow | None = None
     ) -> DecodeState:
-        """Return the state before the first token, with ``beam`` hypotheses for every source."""
+        """Return the state of ``beam`` hypotheses for every source before the first token."""
         layout, order, context = encoder_out.layout, encoder_out.order, encoder_out.context
         used = self.used_layers
         group: Sources = {}
@@ -278,9 +265,9 @@ class Decoder(Stack, FairseqIncrementalDecoder):
             prefix: ``(documents, longest)`` decoder input of all hypotheses of a document, padded
                 on the right.
             encoder_out: the encoded sources.
-            state: from :meth:`begin`; updated in place.
-            memory: the memory before the sources;
-                :meth:`gtrans.models.base.model.DocumentModel.remember` replaces what this writes.
+            state: updated in place.
+            memory: :meth:`gtrans.models.base.model.DocumentModel.remember` replaces what this
+                writes.
         """
         projected: dict[nn.Module, Tensor] = {}
 
@@ -305,7 +292,7 @@ class Decoder(Stack, FairseqIncrementalDecoder):
         state.begin_behind(layout, pairs)
 
     def step(self, tokens: Tensor, opens: Tensor, state: DecodeState) -> Tensor:
-        """Return logits ``(hypotheses, vocabulary)`` after one more token of every hypothesis.
+        """Return logits ``(hypotheses, vocabulary)`` after one more token.
 
         Arguments as in :meth:`gtrans.models.base.model.DocumentModel.decode_step`.
         """
@@ -327,11 +314,7 @@ class Decoder(Stack, FairseqIncrementalDecoder):
     def reorder_incremental_state(
         self, incremental_state: dict[str, Any], new_order: Tensor
     ) -> None:
-        """Let hypothesis ``i`` continue hypothesis ``new_order[i]``.
-
-        Sources without hypotheses are dropped. The hypotheses of a source stay next to each other,
-        as in all of fairseq's searches.
-        """
+        """Let hypothesis ``i`` continue ``new_order[i]``; drop sources without hypotheses."""
         state = incremental_state.get(_STATE)
         if state is None:
             return

@@ -29,7 +29,7 @@ class StackDesign:
     Attributes:
         self_kinds, cross_kinds: kind of attention of every layer, the bottom layer first
             (:data:`gtrans.modules.transformer.KINDS`); encoders have no ``cross_kinds``.
-        fusion: builds the fusion of layers, or returns None.
+        fusion: builds the fusion of layers.
         by_sentence: positions restart in every sentence.
         has_groups: some layer, of either side, has combined attention.
         final_norm: a pre-norm stack ends with a LayerNorm.
@@ -55,7 +55,7 @@ class StackDesign:
 
 @dataclass(frozen=True)
 class AttentionKinds:
-    """The kind of self-attention and cross-attention of every layer, the bottom layer first."""
+    """The kind of attention of every layer, the bottom layer first."""
 
     encoder: Sequence[str]
     decoder: Sequence[str]
@@ -75,8 +75,6 @@ class Stack(nn.Module):
     Attributes:
         opening: id of the token that opens sentences of the decoder's input, unless the row
             begins with ``</s>``.
-        used_layers: how many layers run, from the bottom.
-        fusion: fuses the outputs of the layers; None: the output is the last layer's.
         start: id of the token that is read in place of ``</s>``, or None.
         planner: plans batches on a CPU; set by the model.
     """
@@ -140,10 +138,7 @@ class Stack(nn.Module):
     def embedded(
         self, tokens: Tensor, layout: DocumentLayout, segments: Tensor | None = None
     ) -> Tensor:
-        """Return packed embeddings ``(tokens, dim)`` of ``tokens (batch, length)``.
-
-        Embedded ``segments (tokens, dim)`` are added.
-        """
+        """Return packed embeddings ``(tokens, dim)``; ``segments (tokens, dim)`` are added."""
         positions: tuple[Tensor | int, int] = layout.position, layout.longest
         if self.embed.by_sentence:
             positions = layout.position_in_sentence, layout.longest_sentence
@@ -172,7 +167,7 @@ class Stack(nn.Module):
         return output, states
 
     def max_positions(self) -> int:
-        """Return the most tokens of a row; only learned positions have a limit."""
+        """Return the most tokens of a row."""
         if self.embed_positions is None or self.embed.by_sentence:
             return sys.maxsize
         return self.embed_positions.size
@@ -199,11 +194,10 @@ class EncoderOutput:
 
     Attributes:
         states: ``(source tokens, dim)`` packed.
-        layout: the source's layout.
         order: ``(source tokens, dim)`` embedded sentence numbers for global attention, or None.
         layers: ``(source tokens, dim)`` each, for transparent attention: the embedded input and
             the outputs of all layers.
-        context: for the decoder's context attention, or None.
+        context: for the decoder's context attention.
         source_of_row: ``(rows,)`` the source of each row; None: every source once, in order.
     """
 
@@ -244,10 +238,10 @@ class Encoder(Stack, FairseqEncoder):
         memory: MemoryFlow | None = None,
         plan: Plan | None = None,
     ) -> EncoderOutput:
-        """Encode the sources of a batch.
+        """Encode ``src_tokens (batch, length)``, padded on either side.
 
         Args:
-            src_tokens: ``(batch, length)``, padded on either side.
+            src_tokens: ids.
             src_lengths: unused.
             context: the context of each row, for context attention.
             memory: the memory before the rows; updated in place.
@@ -269,5 +263,5 @@ class Encoder(Stack, FairseqEncoder):
         return EncoderOutput(fused[0], layout, order, states, context)
 
     def reorder_encoder_out(self, encoder_out: EncoderOutput, new_order: Tensor) -> EncoderOutput:
-        """Reorder as in fairseq: row ``i`` continues row ``new_order[i]``."""
+        """Reorder as in fairseq."""
         return encoder_out.reordered(new_order)

@@ -1,7 +1,4 @@
-"""The model that every system is built on.
-
-Task, search and criterions use a model by the methods of :class:`DocumentModel` alone.
-"""
+"""The model that every system is built on: all that task, search and criterions use."""
 
 from __future__ import annotations
 
@@ -64,13 +61,11 @@ class InputSpec:
     """What rows a system can read. The task asks this before it builds a model.
 
     Attributes:
-        units: units that the model can read (:data:`gtrans.data.units.UNITS`), the default first.
-        context_sides: sides on which a window may have its neighbours
-            (:data:`gtrans.data.units.CONTEXT_SIDES`), the default first.
+        units: of :data:`gtrans.data.units.UNITS`, the default first.
+        context_sides: of :data:`gtrans.data.units.CONTEXT_SIDES`, the default first.
         context_size: default number of neighbours before and after the current sentence.
         stream_of: the steps of a stream (:data:`gtrans.modules.STEPS`).
-        special_tokens: special tokens of the architectures that are pretrained models; all others
-            have ``both``.
+        special_tokens: by architecture, for pretrained models; all others have ``both``.
     """
 
     units: tuple[str, ...] = ("document", "sentence", "window")
@@ -81,14 +76,11 @@ class InputSpec:
 
 
 class DocumentModel(FairseqEncoderDecoderModel):
-    """An encoder and a decoder that attend over the whole unit, and the base of all systems.
+    """The base of all systems: encoder and decoder attend over the whole unit.
 
     docs/adding-a-system.md says what a system declares and replaces.
 
     Attributes:
-        inputs: what rows the model can read.
-        encoder_type, decoder_type: classes of the two stacks.
-        planner_type: class that plans batches.
         memory_spec: settings of memories; None: no layer has one.
     """
 
@@ -112,8 +104,8 @@ class DocumentModel(FairseqEncoderDecoderModel):
         """Return how a model with options ``cfg`` uses the BERT of a prepared corpus.
 
         :data:`BERT_FEATURES`: batches have the frozen BERT's output, ``context_states (context
-        tokens, width)`` and ``context_lengths (batch,)``. :data:`BERT_SUBWORDS`: the source is in
-        BERT's subwords, because the encoder is a BERT. None: not at all.
+        tokens, width)`` and ``context_lengths (batch,)``. :data:`BERT_SUBWORDS`: the encoder is a
+        BERT. None: not at all.
         """
         return None
 
@@ -182,7 +174,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
 
     @classmethod
     def attention_kinds(cls, cfg: Any) -> AttentionKinds:
-        """Return the kind of attention of every layer; in the base all see the whole unit."""
+        """Return the kind of attention of every layer."""
         return AttentionKinds.all("global", cfg)
 
     @classmethod
@@ -197,7 +189,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
 
     @classmethod
     def groups(cls, cfg: Any) -> int:
-        """Return how many groups of decoder layers predict words; 1: the decoder is plain."""
+        """Return how many groups of decoder layers predict words."""
         return decoder_groups(cfg)
 
     @classmethod
@@ -232,7 +224,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
         model_cfg: Any = None,
         args: Any = None,
     ) -> Any:
-        """Load parameters; raise GtransError for other names or shapes, or values not finite."""
+        """Load parameters; raise GtransError if they do not fit or are not finite."""
         check_values(state_dict, "the checkpoint")
         if strict:
             try:
@@ -269,27 +261,23 @@ class DocumentModel(FairseqEncoderDecoderModel):
         plan: Mapping[str, Any] | None = None,
         **source: Any,
     ) -> tuple[Any, dict[str, Any]]:
-        """Return logits ``(batch, target length, vocabulary)`` of every next token.
+        """Return logits ``(batch, target length, vocabulary)`` and a dictionary for fairseq.
 
         Args:
             src_tokens: ``(batch, source length)`` rows of
                 :class:`gtrans.data.examples.ExampleBuilder`, padded on either side.
             src_lengths: unused.
-            prev_output_tokens: ``(targets, target length)`` decoder input, padded on the right.
+            prev_output_tokens: ``(targets, target length)``, padded on the right.
             source_of_row: ``(targets,)`` the source of each target; targets of one source stand
                 next to each other. None: every source has one target.
             predict_at: ``(targets, target length)`` True on the tokens whose logits ``(True
                 entries, vocabulary)`` are wanted.
-            states_only: return states that the criterion projects, a few at a time.
+            states_only: return :class:`gtrans.modules.chunked_loss.DecoderStates` for logits.
             memory: the memory before the rows, updated in place; None: all begin a document.
             plan: from :attr:`planner`; None: it is made now, and the host waits once.
-            source: the rest of ``net_input``: in windows ``current_sentence (batch,)``, its number
-                in the row; in streams of chunks ``chunks (batch, most)``, the sentences of every
-                chunk, then zeros; BERT's output for the source.
-
-        Returns:
-            logits, and a dictionary for fairseq. With ``states_only`` the first is a
-            :class:`gtrans.modules.chunked_loss.DecoderStates`.
+            source: in windows ``current_sentence (batch,)``, its number in the row; in streams of
+                chunks ``chunks (batch, most)``, the sentences of every chunk, then zeros; BERT's
+                output for the source.
         """
         flow = self._flow(memory)
         source = {"src_tokens": src_tokens, **source}
@@ -323,10 +311,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
 
     @property
     def reuses_prefix_states(self) -> bool:
-        """Whether translations of one source share the states of a common prefix.
-
-        They cannot if each writes its own memory.
-        """
+        """Whether translations of one source share the states of a common prefix."""
         return not self.has_memory
 
     def encode(self, source: Mapping[str, Any]) -> EncoderOutput:
@@ -342,7 +327,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
         return self.encoder.planner.for_device(self.encoder.embed_tokens.weight.device)
 
     def new_planner(self, **further: Any) -> Planner:
-        """Return the planner for a CPU; ``further``: attributes of the system's planner."""
+        """Return the planner for a CPU; ``further``: attributes that a system adds."""
         attention = {
             "encoder": _plans_of(self.encoder.self_kinds),
             "decoder": _plans_of(self.decoder.self_kinds),
@@ -382,12 +367,9 @@ class DocumentModel(FairseqEncoderDecoderModel):
     def begin_decoding(self, source: Mapping[str, Any], beam: int) -> DecodeState:
         """Encode a batch and begin a search with ``beam`` hypotheses for each source.
 
-        Args:
-            source: ``net_input`` without the decoder's input. With ``prefix (documents,
-                longest)``, decoder input of the first sentences, padded on the right, all
-                hypotheses go on behind it. In models with memories every source is one step,
-                and begins with ``memory``.
-            beam: hypotheses of each source.
+        ``source``: ``net_input`` without the decoder's input. With ``prefix (documents, longest)``,
+        decoder input of the first sentences, padded on the right, all hypotheses go on behind it.
+        In models with memories every source is one step, and begins with ``memory``.
         """
         flow = self._flow(source.get("memory"))
         encoded = self.encode({**source, "memory": flow})
@@ -404,7 +386,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
         Args:
             tokens: ``(hypotheses,)`` the newest tokens.
             opens: ``(hypotheses,)`` True where the token opens a sentence.
-            state: from :meth:`begin_decoding`; updated in place.
+            state: updated in place.
         """
         return self.decoder.step(tokens, opens, state)
 
@@ -416,7 +398,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
 
     @property
     def has_memory(self) -> bool:
-        """Whether a memory is carried from one window of a stream to the next."""
+        """Whether a stream carries a memory from step to step."""
         return self.memory_spec is not None
 
     def _flow(self, memory: MemoryFlow | None) -> MemoryFlow | None:
@@ -427,23 +409,21 @@ class DocumentModel(FairseqEncoderDecoderModel):
     def new_memory(self) -> Any:
         """Return the memory before the first step of a document.
 
-        Its ``following(documents)`` is the memory before the next steps of ``documents (n,)``;
-        its class method ``joined(memories)`` joins documents.
+        It has ``following(documents)``, the memory before the next steps of ``documents (n,)``, and
+        the class method ``joined(memories)``.
         """
         return MemoryFlow()
 
     @torch.no_grad()
     def read(self, net_input: Mapping[str, Any], memory: Any) -> None:
-        """Update ``memory`` in place by reading the ``net_input`` of a batch, without gradient."""
+        """Update ``memory`` in place by reading a batch without gradient."""
         self._read(net_input, memory, self.planner.on_device(net_input))
 
     @torch.no_grad()
     def remember(self, prev_output_tokens: Tensor, memory: Any) -> None:
-        """Update ``memory`` with the finished translations of one step of each document.
+        """Update ``memory`` in place with the finished translations of one step.
 
-        Args:
-            prev_output_tokens: ``(documents, longest)`` decoder input of the translations.
-            memory: ``source["memory"]`` of :meth:`begin_decoding`; updated in place.
+        ``prev_output_tokens (documents, longest)``: decoder input of the translations.
         """
         if "decoder" in self.decoder.planner.memory_sizes:
             self.decoder.states(prev_output_tokens, memory.encoded, memory)
@@ -465,7 +445,6 @@ class DocumentModel(FairseqEncoderDecoderModel):
 
         Raises:
             GtransError: the BERT has other sizes than the encoder.
-            NotImplementedError: the encoder is not a BERT.
         """
         raise NotImplementedError(f"the encoder of {type(self).__name__} is no BERT")
 
@@ -490,7 +469,7 @@ class SentenceTransformer(DocumentModel):
 
     @classmethod
     def positions_restart(cls, cfg: Any) -> bool:
-        """Positions restart in every sentence."""
+        """Return True."""
         return True
 
 
@@ -502,7 +481,7 @@ def _plans_of(kinds: Sequence[str]) -> set[str]:
 
 
 def _check_stock_vocabulary(task: Any) -> None:
-    """Raise GtransError if the checkpoint that fairseq's task has loaded has another vocabulary."""
+    """Compare the vocabularies of fairseq's task with the checkpoint's."""
     recorded = ModelFingerprint.of_state(task.state_dict(), "the checkpoint")
     if recorded is None:
         return

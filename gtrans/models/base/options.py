@@ -1,7 +1,7 @@
 """Options that all systems share, their checks, and the parts that are built from them.
 
 Layer fusion (GTRANS, Yang et al. 2022) is an option of every system. Groups are counted from the
-bottom layer of a side, whatever its layers attend to, as in the paper.
+bottom layer of a side, as in the paper.
 """
 
 import re
@@ -33,11 +33,7 @@ def size_option(help_text: str, least: int | None = None) -> Any:
 
 @dataclass
 class DocumentModelConfig(UnitConfig, FairseqDataclass):
-    """Units, contexts and special tokens.
-
-    The task fills them in for a new model. A checkpoint records them, so nobody has to give them
-    again in decoding.
-    """
+    """Units, contexts and special tokens: the task fills them in, and checkpoints record them."""
 
     source_lang: Optional[str] = option(None, "set by the task")
     target_lang: Optional[str] = option(None, "set by the task")
@@ -246,9 +242,9 @@ def check_fusion(cfg: Any) -> None:
 
 
 def group_fusion(cfg: Any, side: str, pre_norm: bool = False) -> LayerFusion | None:
-    """Build the fusion of the layers of one side (Eq 1-4); None: they are not fused.
+    """Build the fusion of one side (Eq 1-4); None: its layers are not fused.
 
-    With ``pre_norm`` the LayerNorm of Eq 2 is the one with which the stack ends anyway.
+    With ``pre_norm`` the LayerNorm of Eq 2 is the stack's last one.
     """
     layers, dim = int(getattr(cfg, f"{side}_layers")), int(cfg.encoder_embed_dim or 0)
     size = _group_size(cfg, side)
@@ -269,18 +265,13 @@ def decoder_groups(cfg: Any) -> int:
 
 
 def _group_size(cfg: Any, side: str) -> int:
-    """Return how many layers a group of one side has; 0: they are not fused."""
     if getattr(cfg, f"no_{side}_fusion"):
         return 0
     return int(getattr(cfg, f"{side}_group_size"))
 
 
 def used_groups(cfg: Any, groups: int) -> tuple[int, int]:
-    """Return the first and the last of the decoder's ``groups`` in use, from 1.
-
-    Raises:
-        GtransError: ``--use-groups`` names other groups.
-    """
+    """Return the first and the last of the decoder's ``groups`` in use, from 1."""
     if cfg.use_groups is None:
         return 1, groups
     match = re.fullmatch(r"([0-9]{1,4}):([0-9]{1,4})", str(cfg.use_groups))

@@ -1,10 +1,7 @@
 """Plans of batches: where sentences begin and which tokens attend to which, as index tensors.
 
-Plans are made on the host, because every number read from a GPU makes the host wait. In training
-the processes that load data make them, as a part of ``net_input``. A model without a plan (in
-fairseq's own tasks and in search) copies its tokens to the host once (:meth:`Planner.on_device`).
-
-Entries of every plan:
+Plans are made on the host, because every number read from a GPU makes the host wait: in training
+by the data workers, otherwise from a copy of the tokens (:meth:`Planner.on_device`).
 
 ==================================  ===========================================================
 ``source``, ``target``              layouts of the encoder's output and of the decoder's input
@@ -55,7 +52,7 @@ PLANNED = (
 
 @dataclass(frozen=True, kw_only=True)
 class Planner:
-    """Plans batches; every data worker has a copy. A system replaces its two parts in a subclass.
+    """Plans batches. A system replaces :meth:`source` or :meth:`target` in a subclass.
 
     Attributes:
         opening, eos: ids of decoder input, see
@@ -80,7 +77,7 @@ class Planner:
     shapes: str = "exact"
 
     def batch(self, net_input: Mapping[str, Any]) -> Plan:
-        """Return the plan of a batch on the host."""
+        """Return the plan of a batch that is on the host."""
         if "bert_subwords" in net_input:
             lengths = net_input["bert_subwords"].ne(self.pad).sum(1)
             net_input = {**net_input, "context_lengths": lengths}
@@ -92,9 +89,9 @@ class Planner:
     def on_device(
         self, net_input: Mapping[str, Tensor | None], source: DocumentLayout | None = None
     ) -> Plan:
-        """Return the plan of a batch that is on a device already; the host waits for its ids.
+        """Return the plan of a batch that is on a device; the host waits for its ids.
 
-        ``source``: the layout of a source that is encoded already; only the target is planned.
+        With ``source``, the layout of an encoded source, only the target is planned.
         """
         ids: dict[str, Tensor] = {}
         for name in PLANNED:
@@ -136,7 +133,7 @@ class Planner:
         Args:
             net_input: ``prev_output_tokens (rows, length)``, and perhaps ``source_of_row (rows,)``.
             source: layout of the encoder's output.
-            context: ``(sources,)`` tokens of the context of each source, or None.
+            context: ``(sources,)`` tokens of each context.
         """
         tokens, rows = net_input["prev_output_tokens"], net_input.get("source_of_row")
         chunks = source.chunks
@@ -179,7 +176,7 @@ class Planner:
         return DocumentLayout.of_target(tokens, self.pad, self.opening, self.eos)
 
     def memory(self, side: str, layout: DocumentLayout, written: Tensor | None = None) -> Plan:
-        """Return the plan of the memories of one side, empty if it has none."""
+        """Return the plan of one side's memories, empty if it has none."""
         size = self.memory_sizes.get(side)
         if size is None:
             return {}
@@ -202,7 +199,7 @@ def self_plans(
         kinds: ``group``: a token sees its own sentence (``G_Q = G_K``); ``global``: its document;
             ``context``: the context of its row.
         shapes: see :class:`Planner`.
-        context: ``(batch,)`` tokens of each context, or None.
+        context: ``(batch,)`` tokens of each context.
         causal: a token sees no later token in self-attention.
         source_of_row: ``(rows,)`` the context of each row; None: the same number.
     """
@@ -236,7 +233,7 @@ def _with_shared(layout: DocumentLayout, whole: DocumentLayout, kind: str) -> Se
 
 
 def _same_sentences(layout: DocumentLayout, first: Ints) -> Ints:
-    """Return the numbers of sentences, where documents begin at sentence ``first``."""
+    """Return numbers of sentences, where documents begin at sentence ``first``."""
     starts = layout.sentence_starts.numpy()
     sentences: Ints = first[layout.row.numpy()[starts]] + layout.sentence.numpy()[starts]
     return sentences
@@ -313,7 +310,7 @@ def lengths_without_end(
 
 
 def source_documents(source: DocumentLayout, rows: Tensor | None) -> Ints | None:
-    """Return ``(documents of the target,)`` the source of each; ``rows`` as ``source_of_row``."""
+    """Return the source of each target document; ``rows`` as ``source_of_row``."""
     if rows is None:
         return None
     if source.chunks is None:

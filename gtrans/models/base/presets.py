@@ -1,8 +1,7 @@
 """Presets (named sizes of models), and how a system is registered.
 
-On the command line fairseq fills in a preset by the function registered with the architecture.
-With a configuration file it does not call this function, so the model fills in its preset when it
-is built.
+On the command line fairseq fills in a preset; with a configuration file the model does it when
+it is built.
 """
 
 import argparse
@@ -46,13 +45,7 @@ def sizes(
 ) -> dict[str, Any]:
     """Return a preset with equal sizes on both sides.
 
-    Args:
-        layers: encoder layers, and decoder layers if ``decoder_layers`` is None.
-        dim: width of the model.
-        ffn_dim: width of the feed-forward networks.
-        heads: attention heads.
-        decoder_layers: decoder layers.
-        switches: further options of the preset (None: a post-norm Transformer's).
+    ``switches``: further options of the preset (None: a post-norm Transformer's).
     """
     if decoder_layers is None:
         decoder_layers = layers
@@ -75,10 +68,7 @@ def register_system(
 ) -> Callable[[Model], Model]:
     """Decorate a model class: register it, and each preset as ``--arch`` and hydra's ``model``.
 
-    Args:
-        name: of the model; a preset may have the same name.
-        options: the class of its options.
-        presets: the sizes of every architecture.
+    A preset may have the name of the model.
     """
     return partial(_register, name, options, presets)
 
@@ -102,7 +92,7 @@ def _register(
 
 
 def _fill_in(preset: Mapping[str, Any], args: Any) -> None:
-    """Fill in a preset. fairseq calls this when all words of a command line are parsed."""
+    """Fill in a preset when fairseq has parsed a command line."""
     if not isinstance(args, argparse.Namespace):
         return
     check_numbers(vars(args))
@@ -118,7 +108,7 @@ def resolve_sizes(cfg: Any, dataclass: type[Config], presets: Presets) -> Config
     """Return ``cfg`` with all fields of ``dataclass``; sizes that are None come from its preset.
 
     Raises:
-        GtransError: ``cfg`` has an option that the model does not have.
+        GtransError: an unknown option.
     """
     name = getattr(cfg, "_name", None)
     try:

@@ -50,11 +50,8 @@ class WarmStartReport:
     """Names of tensors, by what happened to them.
 
     Attributes:
-        loaded: copied under the same name.
-        renamed: copied from another name.
         copied: global attention that was started from group attention.
         grown: embeddings with another vocabulary, with ``(entries,)`` True on copied rows.
-        new: initialised as in a new model.
         ignored: tensors of the checkpoint that the model does not have.
         entries: for each side how many entries were found, of how many.
         published: see :func:`gtrans.checkpoints.fingerprint.published`.
@@ -92,17 +89,14 @@ class WarmStartReport:
         return lines
 
     def count_known(self, side: str, rows: Mapping[str, int], new: Dictionary) -> Tensor:
-        """Return ``(entries,)`` True on the entries of ``new`` that are in ``rows``; count them."""
+        """Return ``(entries,)`` True on the entries of ``new`` in ``rows``; count them."""
         known = torch.tensor([entry in rows for entry in new.symbols])
         words = known[new.nspecial :]
         self.entries[side] = int(words.sum()), len(words)
         return known
 
     def note_pretrained(self, model: nn.Module) -> None:
-        """Mark the loaded parameters of ``model`` for the optimizer.
-
-        Copied global attention counts as new: it has still to learn its task.
-        """
+        """Mark loaded parameters for the optimizer; copied global attention counts as new."""
         pretrained: dict[str, Tensor | None] = {**self.grown}
         for name in {*self.loaded, *self.renamed}:
             pretrained[name] = None
@@ -124,9 +118,7 @@ def warm_start(
     languages: tuple[str, str] | None = None,
     other_vocabulary: bool = False,
 ) -> WarmStartReport:
-    """Load the parameters that fit from a checkpoint into ``model``.
-
-    Embeddings are copied row by row. Loaded parameters are marked for the optimizer.
+    """Load the parameters that fit into ``model``, embeddings row by row, and mark them.
 
     Args:
         model: changed in place.
@@ -137,12 +129,12 @@ def warm_start(
         special_tokens: value of ``--sentence-marks``; this and the next two are compared unless
             they are None.
         options: all options of ``model``.
-        languages: source and target language of ``model``.
+        languages: source and target.
         other_vocabulary: accept other languages, and few known entries.
 
     Raises:
-        GtransError: the checkpoint cannot be read, differs in sizes, options, languages or
-            special tokens, or its vocabulary is unknown or too different.
+        GtransError: the checkpoint cannot be read, does not fit, or its vocabulary is unknown or
+            too different.
     """
     checkpoint = read_checkpoint(path)
     _check_special_tokens(checkpoint, path, special_tokens)
@@ -222,10 +214,7 @@ def _check_misfits(misfits: list[str], path: str) -> None:
 def _check_special_tokens(
     checkpoint: dict[str, Any], path: str, special_tokens: str | None
 ) -> None:
-    """Raise GtransError if one is an mBART-50 and the other an mBART.
-
-    Both have the same language tokens, so nothing else would show it.
-    """
+    """Tell an mBART-50 from an mBART: both have the same language tokens."""
     there = options_of(checkpoint, "model") | options_of(checkpoint, "task")
     theirs = pretrained_special_tokens(there)
     both = (theirs, special_tokens or "")
@@ -275,7 +264,6 @@ def _check_options(
 
 
 def _traits(model: type[DocumentModel], options: Any) -> dict[str, Any]:
-    """Return the options :data:`_COMPUTED` and :data:`_OF_PARTS` of a model of this project."""
     traits = {name: getattr(options, name) for name in _COMPUTED if hasattr(options, name)}
     for side in ("encoder", "decoder"):
         # A system may not follow the option.
@@ -298,7 +286,7 @@ def _check_share(report: WarmStartReport, path: str) -> None:
 
 
 def _check_tied(own: Mapping[str, Tensor], result: Mapping[str, Tensor], path: str) -> None:
-    """Raise GtransError if the model has one table where the checkpoint has different ones."""
+    """Raise GtransError if one table of the model is two different ones in the checkpoint."""
     tables: dict[int, str] = {}
     for name in result:
         first = tables.setdefault(own[name].data_ptr(), name)
@@ -313,7 +301,7 @@ def _check_tied(own: Mapping[str, Tensor], result: Mapping[str, Tensor], path: s
 
 
 def grown(tensor: Tensor, source: Tensor, rows: Mapping[str, int], new: Dictionary) -> Tensor:
-    """Return ``tensor (entries, dim)`` with the rows of ``source`` for the entries it has.
+    """Return ``tensor (entries, dim)`` with the rows of ``source`` for known entries.
 
     ``rows``: the row of each entry in ``source``; ``new``: the entries of ``tensor``.
     """
@@ -334,12 +322,7 @@ def dictionaries_of(task: Any) -> dict[str, Dictionary]:
 
 @dataclass(frozen=True)
 class _StoredVocabulary:
-    """The vocabulary of embeddings in a checkpoint.
-
-    Attributes:
-        entries: in the order of the rows.
-        least: how many of them have embeddings at least.
-    """
+    """``entries`` in the order of the rows; at least ``least`` of them have embeddings."""
 
     entries: list[str]
     least: int
@@ -353,8 +336,7 @@ def _vocabularies(
 ) -> dict[str, _StoredVocabulary]:
     """Return the vocabularies of ``encoder`` and ``decoder``, if they are known.
 
-    ``init_dict``: dictionaries of source and target, joined by ``:``, or one for both, of a
-    checkpoint without fingerprint.
+    ``init_dict``: dictionaries of source and target, joined by ``:``, or one for both.
     """
     vocabularies: dict[str, _StoredVocabulary] = {}
     if fingerprint is not None:
@@ -377,7 +359,6 @@ def _vocabularies(
 def _entries_of(
     vocabularies: Mapping[str, _StoredVocabulary], side: str, rows: int, path: str
 ) -> list[str]:
-    """Return the entries of an embedding of ``rows`` rows; raise GtransError if none fit."""
     if side not in vocabularies:
         raise GtransError(
             f"--init-from {path}: no fingerprint: it does not say which vocabulary its {rows} "
@@ -399,7 +380,7 @@ def _check_languages(
     languages: tuple[str, str],
     path: str,
 ) -> None:
-    """Raise GtransError for other languages; a multilingual checkpoint is not compared."""
+    """Compare languages, but not of a multilingual checkpoint."""
     if options.get("langs"):
         return
     there = (str(options.get("source_lang") or ""), str(options.get("target_lang") or ""))

@@ -1,12 +1,9 @@
-"""Starting encoder and decoder of a translation model from XLM-R.
+"""Starting encoder and decoder from XLM-R, as in XLM-T (Ma et al. 2020), which GTRANS refers to.
 
-As in XLM-T (Ma et al. 2020), to which the GTRANS paper refers: encoder and embeddings are XLM-R's.
 A decoder layer takes self-attention and feed-forward network from the XLM-R layer of the same
-number; cross-attention is new.
-
-A decoder with two feed-forward networks in a layer (the authors' code) takes two layers of XLM-R
-for each of its own: layer ``2 i`` (from 0) gives self-attention and the first network, layer
-``2 i + 1`` cross-attention and the second network.
+number; cross-attention is new. With two feed-forward networks in a layer (the authors' code),
+layer ``2 i`` of XLM-R (from 0) gives self-attention and the first network, layer ``2 i + 1``
+cross-attention and the second.
 """
 
 import logging
@@ -46,11 +43,7 @@ def start_from_xlmr(
 ) -> WarmStartReport:
     """Load the XLM-R in ``folder`` into ``model``; embeddings are copied row by row.
 
-    Args:
-        model: changed in place.
-        folder: model and tokenizer, written by ``save_pretrained`` of `transformers`. No code
-            in it is run.
-        dictionaries: of ``encoder`` and ``decoder``.
+    ``folder``: written by ``save_pretrained`` of `transformers`. No code in it is run.
 
     Raises:
         GtransError: the folder holds no XLM-R, sizes differ, or no word is in both vocabularies.
@@ -97,7 +90,7 @@ def start_from_xlmr(
 
 
 def _named_for(side: str, layers: Any, state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return the parameters of an XLM-R under the names of one side, without tables."""
+    """Return XLM-R's parameters under the names of one side, without tables."""
     halves = _HALVES if layers[0].spec.two_feed_forwards else ({},)
     named = {}
     for there, tensor in state.items():
