@@ -49,8 +49,9 @@ class Frame:
     ``both`` is G-Transformer's; ``end`` is fairseq's, and OPUS-MT's for one pair of languages;
     ``marian`` is OPUS-MT's for several languages; the others belong to the models of these names.
 
-    Plain attention over whole documents has one token in a unit, as mBART's pretraining does. The
-    decoder predicts it after the last ``</s>``, because unconstrained decoding must find the end.
+    Two more are for plain attention over whole documents. Their token stands once in a unit, as in
+    mBART's pretraining; the decoder predicts it after the last ``</s>``, so that unconstrained
+    decoding finds the end of a document.
 
     ==================  =========================  ======================  ===================
     value               a source of 2 sentences    decoder input           predicted

@@ -73,7 +73,10 @@ class Unit(ABC):
 
     @abstractmethod
     def cut(self, source_lengths: Lengths, target_lengths: Lengths | None = None) -> list[UnitSpan]:
-        """Return the rows of one document, from tokens per sentence without special tokens."""
+        """Return the rows of one document.
+
+        Lengths are tokens of every sentence, without special tokens.
+        """
 
     def cut_to_translate(self, source_lengths: Lengths) -> list[UnitSpan]:
         """Return the rows to translate: the whole document if a part needs earlier parts."""
@@ -446,7 +449,7 @@ class Units:
 
 
 def sums(lines: Ints, totals: Ints) -> Ints:
-    """Return ``(n,)`` sums over ``lines (n, 2)``, from :func:`totals_of`."""
+    """Return ``(n,)`` the sum over each of ``lines (n, 2)``, from :func:`totals_of`."""
     total: Ints = totals[lines[:, 1]] - totals[lines[:, 0]]
     return total
 

@@ -2,8 +2,8 @@
 
 ``encode`` runs :func:`gtrans.text.pipeline.clean`, Moses punctuation normalisation (of characters,
 not of spaces), Moses tokenisation with joint markers, Moses escapes, truecasing of the first word,
-and joint BPE. ``decode`` undoes everything except the first two, for which the tokens differ from
-the Moses scripts':
+and joint BPE. ``decode`` undoes everything except the first two, so four things differ from the
+Moses scripts:
 
 * **Joint markers.** Any symbol that the Moses detokeniser would space wrongly has an ``@`` on each
   side without a space: ``foo @-@ bar``, ``GNU @/@ Linux``, ``/etc @/``.

@@ -212,7 +212,7 @@ class TextSample:
 class PairSampler:
     """Keeps sentence pairs of a corpus of any size, in runs of consecutive ones.
 
-    It keeps every second, every fourth, .. run of more than ``RUN * MOST`` pairs.
+    In a corpus of more than ``RUN * MOST`` pairs, it keeps every second, every fourth, .. run.
     """
 
     RUN = 200

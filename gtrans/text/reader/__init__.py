@@ -133,7 +133,7 @@ _ONE_SIDE = (
 
 
 class Sides(NamedTuple):
-    """The two sides of a corpus: two files, or one file twice."""
+    """The two sides of a corpus: two files, or the same path if one file has both."""
 
     source: Path
     target: Path

@@ -374,6 +374,6 @@ def _same_variety(first: str, second: str) -> bool:
 
 
 def lines_of(text: str) -> list[str]:
-    """Return the lines of a text with words, with single spaces."""
+    """Return the lines of a text that are not empty, with single spaces."""
     lines = (" ".join(line.split()) for line in text.split("\n"))
     return [line for line in lines if line]
