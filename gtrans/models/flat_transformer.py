@@ -164,7 +164,7 @@ class FlatTransformer(DocumentModel):
 
     @classmethod
     def check(cls, cfg: Any, task: Any) -> None:
-        """Raise GtransError for more bottom layers than there are layers."""
+        """Raise GtransError for too many bottom layers."""
         super().check(cfg, task)
         if not 0 <= cfg.flat_bottom_layers <= cfg.encoder_layers:
             raise GtransError(

@@ -97,7 +97,7 @@ class GtransFusion(DocumentModel):
 
     @classmethod
     def check(cls, cfg: Any, task: Any) -> None:
-        """Raise GtransError for options that are out of range or contradict each other."""
+        """Raise GtransError for options that contradict each other."""
         super().check(cfg, task)
         if cfg.system != "gtrans":
             names = ("no_encoder_fusion", "no_decoder_fusion", "fusion_bias")
@@ -111,7 +111,7 @@ class GtransFusion(DocumentModel):
 
     @classmethod
     def groups(cls, cfg: Any) -> int:
-        """Return the number of groups; only ``--system gtrans`` has any."""
+        """Return how many groups predict words."""
         return super().groups(cfg) if cfg.system == "gtrans" else 1
 
     @classmethod

@@ -87,7 +87,7 @@ def _joined(histories: Sequence[list[PackedContext]]) -> list[PackedContext]:
 
 
 class HanPlanner(Planner):
-    """Plans windows: a current sentence, the last of its row, and the sentences before it."""
+    """Plans windows, whose last sentence is the current one."""
 
     def source(self, net_input: Mapping[str, Any]) -> Plan:
         """Add ``current`` (:func:`current_tokens`) and ``encoder_before``."""
@@ -175,7 +175,7 @@ class HanDecoder(Decoder):
         memory: Any = None,
         plan: Plan | None = None,
     ) -> tuple[Tensor, DocumentLayout]:
-        """Return the states; the last sentence of every row has seen the sentences before."""
+        """Return states; only a row's last sentence sees the others."""
         if plan is None:
             plan = self.plan_target(prev_output_tokens, encoder_out)
         features, layout = super().states(prev_output_tokens, encoder_out, None, plan)
@@ -228,7 +228,7 @@ class HanTransformer(SentenceTransformer):
     history_size = 0
 
     def add_parts(self, cfg: Any) -> None:
-        """Add hierarchical attention on the chosen sides, unless rows are single sentences."""
+        """Add hierarchical attention on the chosen sides."""
         self.history_size = int(cfg.context_before or 0)
         for side in ("encoder", "decoder"):
             han = None
@@ -242,7 +242,7 @@ class HanTransformer(SentenceTransformer):
         return self.decoder.han is None
 
     def begin_decoding(self, source: Mapping[str, Any], beam: int) -> DecodeState:
-        """Encode rows; ``source["memory"]`` is the :class:`History` of single sentences."""
+        """Encode rows; ``source["memory"]``: history of single sentences."""
         return self.decoder.begin(self.encode(source), beam, source.get("memory"))
 
     def new_memory(self) -> History:

@@ -56,11 +56,11 @@ class MemoryConfig:
 
 
 class RecurrentMemories(DocumentModel):
-    """Base, before a system's class, for a system whose layers have memories."""
+    """Base, before a system's class, of systems with memories in layers."""
 
     @classmethod
     def check(cls, cfg: Any, task: Any) -> None:
-        """Raise GtransError for options that are out of range or contradict each other."""
+        """Raise GtransError for options that contradict each other."""
         super().check(cfg, task)
         if cfg.memory_bptt != -1 and cfg.memory_bptt < 1:
             raise GtransError(

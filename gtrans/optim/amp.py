@@ -66,7 +66,7 @@ class AMPOptimizer(FairseqAMPOptimizer):
         return norm
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the states of the inner optimizer and of the scaler."""
+        """Return the states of optimizer and scaler."""
         state = dict(self.fp32_optimizer.state_dict())
         if self.scaler.is_enabled():
             state[_SCALER] = self.scaler.state_dict()

@@ -94,7 +94,7 @@ class BertEncoder(Encoder):
 
 
 class BertSourceTransformer(DocumentModel):
-    """Base, before a system's class, for a system whose encoder is a :class:`BertEncoder`."""
+    """Base, before a system's class, of systems with a :class:`BertEncoder`."""
 
     encoder: BertEncoder
 

@@ -66,7 +66,7 @@ class _Unfilled(TorchFunctionMode):
     """Leaves new parameters unfilled: filling on ``meta`` loads torch's compiler for seconds."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Call ``func`` unless it fills a tensor at random."""
+        """Call ``func`` unless it fills a tensor."""
         named = kwargs or {}
         if getattr(func, "__name__", "") not in ("normal_", "uniform_"):
             return func(*args, **named)
@@ -74,7 +74,7 @@ class _Unfilled(TorchFunctionMode):
 
 
 def _task_of(tensors: Mapping[str, Tensor]) -> Any:
-    """Return a task with dictionaries as large as the embeddings; equal sizes make them one."""
+    """Return a task with dictionaries as large as the embeddings."""
     source = _dictionary_of(tensors.get("encoder.embed_tokens.weight"))
     target = _dictionary_of(tensors.get("decoder.embed_tokens.weight"))
     if len(source) == len(target):

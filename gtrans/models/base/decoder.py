@@ -176,7 +176,7 @@ class Decoder(Stack, FairseqIncrementalDecoder):
         return features, layout
 
     def plan_target(self, prev_output_tokens: Tensor, encoder_out: EncoderOutput) -> Plan:
-        """Return the plan of decoder input that is on a device."""
+        """Return the plan of decoder input on a device."""
         context = encoder_out.context
         net_input = {
             "prev_output_tokens": prev_output_tokens,
@@ -299,7 +299,7 @@ class Decoder(Stack, FairseqIncrementalDecoder):
         return self.logits(self.step_states(tokens, opens, state))
 
     def step_states(self, tokens: Tensor, opens: Tensor, state: DecodeState) -> Tensor:
-        """Return the states ``(groups, hypotheses, dim)`` that a :meth:`step` projects."""
+        """Return the states ``(groups, hypotheses, dim)`` that a step projects."""
         state.advance(opens)
         order = None
         if self.embed.by_sentence:

@@ -51,7 +51,7 @@ _OF_STOCK_LAYERS = {
 
 
 def reads_plain_documents(options: Mapping[str, Any], unit: str) -> bool:
-    """Return whether a model with these options reads a document as one text, without sentences."""
+    """Return whether a model reads a document as one text, without sentences."""
     by_sentence = str(options.get("positions")) == "sentence"
     return unit == "document" and options.get("doc_mode") == "full" and not by_sentence
 
@@ -111,7 +111,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
 
     @classmethod
     def default_special_tokens(cls, cfg: Any, unit: str) -> str:
-        """Return the default of ``--sentence-marks`` for a new model that reads ``unit``."""
+        """Return the default of ``--sentence-marks`` for a new model."""
         return cls.inputs.special_tokens.get(str(cfg.get("_name")), "both")
 
     @classmethod
@@ -143,7 +143,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
 
     @classmethod
     def check(cls, cfg: Any, task: Any) -> None:
-        """Raise GtransError for options that contradict each other; ``cfg`` has all sizes."""
+        """Raise GtransError for options that contradict each other."""
         check_stack(cfg, cls.options, task)
         check_fusion(cfg)
         used_groups(cfg, cls.groups(cfg))
@@ -238,7 +238,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
         return super().load_state_dict(state_dict, strict, model_cfg, args)
 
     def add_parts(self, cfg: Any) -> None:
-        """Add the modules that the options ask for to the finished model."""
+        """Add the modules that options ask for."""
 
     def use_backend(self, backend: str) -> None:
         """Compute attention by one of :data:`gtrans.modules.group_attention.BACKENDS`."""
@@ -315,7 +315,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
         return not self.has_memory
 
     def encode(self, source: Mapping[str, Any]) -> EncoderOutput:
-        """Encode the sources of a batch: ``net_input`` without decoder input."""
+        """Encode the sources of a batch."""
         encoded: EncoderOutput = self.encoder(
             source["src_tokens"], memory=source.get("memory"), plan=source.get("plan")
         )
@@ -355,7 +355,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
     # ---- search --------------------------------------------------------------------------------
 
     def prepare_for_inference_(self, cfg: Any) -> None:
-        """Prepare for decoding; raise GtransError for options of fairseq's own layers."""
+        """Prepare for decoding; reject options of fairseq's own layers."""
         for name, what in _OF_STOCK_LAYERS.items():
             if getattr(cfg.generation, name, None):
                 raise GtransError(
@@ -391,7 +391,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
         return self.decoder.step(tokens, opens, state)
 
     def search_scores(self, logits: Tensor) -> Tensor:
-        """Return the log-probabilities ``(hypotheses, vocabulary)`` that a search adds up."""
+        """Return the log-probabilities that a search adds up."""
         return self.decoder.search_scores(logits)
 
     # ---- documents that are read step by step: by sentences or chunks -----------------------
@@ -437,7 +437,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
 
     @property
     def bert_whitening(self) -> Whitening | None:
-        """The map that is fitted to BERT's output before the first update, or None."""
+        """The map that is fitted to BERT's output before the first update."""
         return None
 
     def start_from_bert(self, bert: BertWeights) -> set[str]:

@@ -118,7 +118,7 @@ class Planner:
         return self.source_rows(layout.divided(net_input.get("chunks")))
 
     def source_rows(self, layout: DocumentLayout, context: Tensor | None = None) -> Plan:
-        """Return the encoder's part for rows with contexts of ``context (batch,)`` tokens."""
+        """Return the encoder's part; ``context (batch,)``: tokens of each context."""
         attention = self_plans(layout, self.attention["encoder"], self.shapes, context)
         return {"source": layout, "encoder": attention, **self.memory("encoder", layout)}
 
@@ -224,7 +224,7 @@ def self_plans(
 
 
 def _with_shared(layout: DocumentLayout, whole: DocumentLayout, kind: str) -> Segments:
-    """Return what the sentences or documents of a layout see, shared states included."""
+    """Return the keys of a layout with shared states."""
     if kind == "global":
         return Segments.of_lengths(whole.document_lengths, layout.computed)
     counts = whole.sentence_counts.numpy()
