@@ -1,11 +1,11 @@
 """A Transformer whose layers attend to a context that another encoder has encoded.
 
 Guo Zhiyu, "Incorporating BERT into Document-Level Neural Machine Translation", master's thesis,
-2021: a frozen BERT reads ``[CLS] context [SEP] sentence [SEP]``; every layer of a sentence
-Transformer attends to its last hidden layer C_B.
+2021.
 
 ===============  =====================================================================
-§3.3             C_B: :class:`gtrans.modules.bert.FrozenBert`, ``context_states``
+§3.3             a frozen BERT reads ``[CLS] context [SEP] sentence [SEP]``; C_B, its last layer
+                 (:class:`gtrans.modules.bert.FrozenBert`), is ``context_states``
 Eq 3.4-3.5       :class:`gtrans.modules.transformer.ContextAttention` next to
                  self-attention in the encoder (Eq 3.4 is inferred)
 Eq 3.8-3.10      the same next to cross-attention in the decoder
@@ -14,8 +14,8 @@ C_B, whitened    not in the thesis (``--raw-bert-states``): :class:`gtrans.modul
 Eq 2.11-2.17     BERT-fused with drop-net (Zhu et al. 2020): ``--combine mean``
 ===============  =====================================================================
 
-The document-aware Transformer (Zhang et al. 2018) is the same model with a trained context
-encoder (``--context-layers`` above 0), on embedded words or on BERT's output (``--context-input``).
+With a trained context encoder (``--context-layers``, ``--context-input``) it is the document-aware
+Transformer (Zhang et al. 2018).
 """
 
 from collections.abc import Mapping

@@ -115,7 +115,7 @@ class GTransformer(DocumentModel):
 
     @classmethod
     def default_special_tokens(cls, cfg: Any, unit: str) -> str:
-        """Return the special tokens; a document Transformer learns where documents end."""
+        """Return special tokens; a document Transformer learns where documents end."""
         special_tokens = super().default_special_tokens(cfg, unit)
         if reads_plain_documents(cfg, unit):
             of_documents = {"both": "document", "mbart": "mbart-document"}

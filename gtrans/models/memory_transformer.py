@@ -10,8 +10,7 @@ Eq 1-5    :mod:`gtrans.modules.memory`
 §3.4      inference: sentence by sentence, :mod:`gtrans.search.part_search`
 ========  ===========================================================================
 
-Without memories (``--memory-size 0``) it is the sentence Transformer: attention stays within
-sentences and positions restart in each, so that all sentences of a row can be read at once.
+With ``--memory-size 0`` it is the sentence Transformer.
 """
 
 import re

@@ -1,8 +1,8 @@
 """An encoder that is a BERT: its vocabulary, embeddings and layers, fine-tuned with the model.
 
 The source consists of BERT's subwords (:mod:`gtrans.tasks.parts.bert`); ``<s>`` and ``</s>``
-are ``[CLS]`` and ``[SEP]``. Layers have BERT's GELU and LayerNorm epsilon. Embeddings are not
-scaled, and have learned positions, token types and a LayerNorm.
+are ``[CLS]`` and ``[SEP]``. Layers have GELU and BERT's LayerNorm epsilon; embeddings are not
+scaled.
 """
 
 from dataclasses import dataclass, replace

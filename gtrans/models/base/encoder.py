@@ -28,7 +28,7 @@ class StackDesign:
 
     Attributes:
         self_kinds, cross_kinds: kind of attention of every layer, the bottom layer first
-            (:data:`gtrans.modules.transformer.KINDS`); encoders have no ``cross_kinds``.
+            (:data:`gtrans.modules.transformer.KINDS`).
         fusion: builds the fusion of layers.
         by_sentence: positions restart in every sentence.
         has_groups: some layer, of either side, has combined attention.
@@ -209,7 +209,7 @@ class EncoderOutput:
     source_of_row: Tensor | None = None
 
     def reordered(self, order: Tensor) -> EncoderOutput:
-        """Return a batch whose row ``i`` is row ``order[i]`` of this one; states stay."""
+        """Return a batch whose row ``i`` is row ``order[i]``; states stay."""
         rows = order if self.source_of_row is None else self.source_of_row[order]
         return replace(self, source_of_row=rows)
 

@@ -200,8 +200,8 @@ def self_plans(
             ``context``: the context of its row.
         shapes: see :class:`Planner`.
         context: ``(batch,)`` tokens of each context.
-        causal: a token sees no later token in self-attention.
-        source_of_row: ``(rows,)`` the context of each row; None: the same number.
+        causal: no token sees a later one.
+        source_of_row: ``(rows,)`` the context of each row.
     """
     plans: dict[str, AttentionPlan] = {}
     tokens = layout.tokens
@@ -224,7 +224,6 @@ def self_plans(
 
 
 def _with_shared(layout: DocumentLayout, whole: DocumentLayout, kind: str) -> Segments:
-    """Return the keys of a layout with shared states."""
     if kind == "global":
         return Segments.of_lengths(whole.document_lengths, layout.computed)
     counts = whole.sentence_counts.numpy()

@@ -123,18 +123,17 @@ def warm_start(
     Args:
         model: changed in place.
         path: a checkpoint of this project, of fairseq, or of the authors' G-Transformer.
-        dictionaries: ``encoder`` and ``decoder`` dictionaries of ``model``.
+        dictionaries: of ``encoder`` and ``decoder``.
         copy_local_to_global: start global attention from the group attention of its layer.
         init_dict: dictionaries of a checkpoint that does not store its vocabulary.
         special_tokens: value of ``--sentence-marks``; this and the next two are compared unless
             they are None.
-        options: all options of ``model``.
+        options: of ``model``.
         languages: source and target.
         other_vocabulary: accept other languages, and few known entries.
 
     Raises:
-        GtransError: the checkpoint cannot be read, does not fit, or its vocabulary is unknown or
-            too different.
+        GtransError: the checkpoint cannot be read or does not fit.
     """
     checkpoint = read_checkpoint(path)
     _check_special_tokens(checkpoint, path, special_tokens)
