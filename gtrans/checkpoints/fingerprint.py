@@ -1,7 +1,6 @@
 """The fingerprint of a model: vocabularies, preparation and unit, which its checkpoint stores.
 
-It is in fairseq's state of the task (``task_state``), with both vocabularies in the order of the
-embeddings. So a checkpoint translates without its data folder.
+It is in fairseq's ``task_state``, so that a checkpoint translates without its data folder.
 """
 
 from __future__ import annotations
@@ -231,7 +230,7 @@ def _contents(folder: str, name: str) -> bytes | None:
 
 
 def unit_differences(here: Mapping[str, Any], there: Mapping[str, Any]) -> list[str]:
-    """Describe the options of units that differ: ``--unit VALUE-HERE, not VALUE-THERE``."""
+    """Describe the options that differ: ``--unit VALUE-HERE, not VALUE-THERE``."""
     differences = []
     for name, value in here.items():
         if name in there and value != there[name]:

@@ -72,7 +72,7 @@ def read_checkpoint(path: str | Path, in_memory: bool = True) -> dict[str, Any]:
 
     Raises:
         UnreadableCheckpoint: the file is no checkpoint, or not a whole one.
-        GtransError: the file is missing, or its contents are unsafe or damaged.
+        GtransError: it is missing, unsafe or damaged.
     """
     path = Path(path)
     if not path.is_file():

@@ -84,9 +84,9 @@ class Tokens:
     """How the published model of a folder reads text.
 
     Attributes:
-        words: the subwords of both sides, in the order of their rows.
+        words: subwords of both sides, in the order of their rows.
         state: entries of ``prepare.json``.
-        files: contents of its pipeline's files, by name.
+        files: contents by name.
     """
 
     words: tuple[list[str], list[str]]
@@ -127,7 +127,7 @@ class ForeignCheckpoint:
     card: dict[str, str] = field(default_factory=dict)
 
     def add_mask(self, source: int, target: int) -> bool:
-        """Give embeddings without the mask, the last entry of both sides, a row; return whether.
+        """Add a row for the mask, the last entry, to embeddings; return False if they have one.
 
         The row is the mean of all rows, so that the logit of the mask is the mean of all logits.
         """
@@ -174,9 +174,9 @@ def foreign_checkpoint(
 
     Args:
         renames: a name in :data:`RENAMES`.
-        tensors: its parameters, under their names there.
+        tensors: parameters under their names there.
         is_tied: whether a missing table is the same as the others.
-        more: further attributes of :class:`ForeignCheckpoint`.
+        more: attributes of :class:`ForeignCheckpoint`.
     """
     state, ignored = rename_parameters(tensors, RENAMES[renames])
     shared = state.pop(_SHARED, None)

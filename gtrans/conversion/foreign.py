@@ -91,8 +91,7 @@ def convert(
 
     Args:
         program: one of :data:`SOURCES`.
-        path: file to read, or folder for programs that write one.
-        target: file to write; after an error it does not exist.
+        path: file, or folder for programs that write one.
         data: folder of the model's dictionaries; None: they are in the checkpoint or beside it.
         source_lang, target_lang: None: as in the checkpoint.
         positions: new number of learned positions.

@@ -2,8 +2,7 @@
 
 A corpus of two languages uses about a tenth of mBART's 250,000 subwords. Trimming keeps all special
 tokens, all subwords of the binarised corpus, and their single characters, so that other text in the
-same alphabets can be segmented. Logits of kept subwords stay the same. Models of subwords stay as
-they are; text is segmented without the removed subwords.
+same alphabets can be segmented. Logits of kept subwords stay the same.
 """
 
 from __future__ import annotations

@@ -42,8 +42,7 @@ class ScoredRow:
 
     Attributes:
         source: equal for rows with the same source.
-        first: the first scored sentence of the row's target.
-        scores: token scores of each sentence from ``first`` on.
+        first: the first scored sentence of the target; ``scores`` begin there.
     """
 
     source: Hashable
@@ -53,7 +52,7 @@ class ScoredRow:
 
     @property
     def size(self) -> int:
-        """Number of tokens of the longer side."""
+        """Tokens of the longer side."""
         return int(max(self.example["source"].numel(), self.example["target"].numel()))
 
 
@@ -90,12 +89,12 @@ def score_tokens(
         plain: the source sentences as plain text, for models with BERT.
         whole: whole documents; False: cut by ``max_doc_tokens``, as in training.
         max_tokens: most tokens of a batch on its longer side, with padding.
-        progress: name of a progress bar, shown on a terminal only.
+        progress: name of a progress bar.
         rivals: also find the most probable other token at every place.
         rows: a pool of an earlier call, whose encoded sentences are used again.
 
     Returns:
-        for each sentence ``(tokens, 1)`` natural logarithms in double precision; with ``rivals``
+        ``(tokens, 1)`` natural logarithms (float64) of each sentence; with ``rivals``
         ``(tokens, 3)``: also the logarithm and the id of the rival.
     """
     starts = first or [0] * len(documents)
@@ -168,7 +167,7 @@ class RowPool:
         first: int,
         plain: Sequence[str] | None = None,
     ) -> list[PlacedRow]:
-        """Return the rows of a document from its sentence ``first`` on."""
+        """Return a document's rows from its sentence ``first`` on."""
         if len(source) != len(target):
             raise ValueError(f"{len(source)} source sentences, but {len(target)} target sentences")
         lengths = [self._source_ids(sentence).numel() - 1 for sentence in source]
@@ -558,8 +557,7 @@ def score_items(
 ) -> list[list[float]]:
     """Return for each item the log-probabilities of its candidates, the correct one first.
 
-    They begin at the first sentence in which candidates differ. ``items`` are plain text;
-    ``options`` go to :func:`score_tokens`.
+    The sums begin where candidates differ. ``options`` go to :func:`score_tokens`.
     """
     # The same context sentences occur in many candidates, and tokenising is slow.
     encode_source, encode_target = cache(pipelines[0].encode), cache(pipelines[1].encode)

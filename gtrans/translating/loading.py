@@ -57,8 +57,7 @@ def load_models(
 
     Args:
         paths: checkpoints; several are an ensemble.
-        data: the data folder of their training; None: the vocabularies and the preparation in the
-            first checkpoint.
+        data: the data folder of their training; None: the first checkpoint describes it.
         overrides: options that replace those in the checkpoints, by name.
         int8: 8-bit weights, on a CPU.
 
@@ -172,7 +171,7 @@ def refuse_folders(paths: Iterable[str]) -> None:
 
 
 def stored_fingerprint(state: Mapping[str, Any], path: str) -> ModelFingerprint:
-    """Return the fingerprint of a checkpoint; raise GtransError if it is missing or incomplete."""
+    """Return the fingerprint of a checkpoint; raise GtransError without it or its preparation."""
     fingerprint = ModelFingerprint.of_checkpoint(state, path)
     if fingerprint is None:
         raise GtransError(

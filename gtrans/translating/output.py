@@ -56,17 +56,17 @@ Translations = list[list[Alternative]]
 
 
 def best_of(documents: Sequence[Translations]) -> list[list[str]]:
-    """Return the text of the best translation of each sentence."""
+    """Return the best text of each sentence."""
     return [[alternatives[0].text for alternatives in document] for document in documents]
 
 
 def as_lines(lines: Iterable[str]) -> bytes:
-    """Return the contents of a file with these lines."""
+    """Return lines as the contents of a file."""
     return "".join(f"{line}\n" for line in lines).encode()
 
 
 def counted_ids(document: Sequence[str]) -> list[str]:
-    """Return ids for sentences that have none: their numbers from 1 on."""
+    """Return the numbers of sentences, from 1 on, as ids."""
     return list(map(str, range(1, len(document) + 1)))
 
 
@@ -115,7 +115,7 @@ class TranslationRecord:
 
 
 def beside(output: StrPath, suffix: str) -> Path:
-    """Return the path of ``OUTPUT`` and a suffix, beside the target of a symbolic link."""
+    """Return the path of ``OUTPUT`` and a suffix; symbolic links are followed."""
     path = Path(os.path.realpath(output))
     return path.with_name(f"{path.name}{suffix}")
 
@@ -184,7 +184,7 @@ class Output:
 
     Attributes:
         has_file: whether ``path`` is a file, beside which others can stand.
-        batches: translations of finished batches, by number.
+        batches: translations of finished batches.
         parts: hypotheses of finished parts in unfinished batches.
     """
 
@@ -220,7 +220,7 @@ class Output:
 
     @contextmanager
     def opened(self) -> Iterator[None]:
-        """Lock the file, and read the batches and parts that earlier runs finished."""
+        """Lock the file, and read what earlier runs finished."""
         if not self.has_file:
             yield
             return
@@ -262,11 +262,11 @@ class Output:
             self.batches[finished["batch"]] = finished["translations"]
 
     def keep_batch(self, number: int, translations: Any) -> None:
-        """Keep the translations of a batch, in types that JSON has."""
+        """Keep a batch's translations, in JSON types."""
         self._keep({"batch": number, "translations": translations})
 
     def keep_part(self, key: PartKey, hypotheses: Any) -> None:
-        """Keep the hypotheses of a part, in types that JSON has."""
+        """Keep a part's hypotheses, in JSON types."""
         self._keep({**key._asdict(), "hypotheses": hypotheses})
 
     def _keep(self, finished: Mapping[str, Any]) -> None:

@@ -82,8 +82,8 @@ class LinesOfText:
 
     Attributes:
         layout: the lines of the output, None in place of each translation.
-        places: where each sentence of all documents stands, for messages.
-        ids: the id of each document and of its sentences; empty: they are counted.
+        places: where each sentence stands, for messages.
+        ids: ids of each document and its sentences; empty: they are counted.
     """
 
     path: str
@@ -112,7 +112,7 @@ class LinesOfText:
 
     @classmethod
     def of_documents(cls, path: str, documents: Iterable[Document]) -> LinesOfText:
-        """Read documents with ids; the output has an empty line between them."""
+        """Read documents, between which the output has an empty line."""
         text = cls(path, [])
         for number, document in enumerate(documents, start=1):
             if text.layout:
@@ -132,7 +132,7 @@ class LinesOfText:
         return text
 
     def names(self) -> list[tuple[str, list[str]]]:
-        """Return the id of each document and of its sentences."""
+        """Return the ids of each document and its sentences."""
         if self.ids:
             return self.ids
         names = []
@@ -232,7 +232,7 @@ class Translation:
             yield number, [self._rows[index] for index in self._batches[number]]
 
     def add(self, number: int, translations: list[Translations]) -> None:
-        """Keep the translations of a batch; none for a batch without rows."""
+        """Keep the translations of a batch."""
         if translations:
             self.output.keep_batch(number, translations)
             self._progress.update(self._store(number, translations))
@@ -251,7 +251,7 @@ class Translation:
         return not self._counted
 
     def parts_of(self, number: int) -> dict[tuple[int, int], PartsOfDocument]:
-        """Return the parts of a batch that an earlier run translated, by document and part."""
+        """Return the parts that an earlier run translated, by document and part."""
         parts = {}
         for key, stored in self.output.parts.items():
             if key.batch == number:
@@ -262,7 +262,7 @@ class Translation:
         return parts
 
     def add_part(self, number: int, document: int, part: int, hypotheses: PartsOfDocument) -> None:
-        """Keep the translations of a part of a document."""
+        """Keep the translations of a part."""
         self.output.keep_part(PartKey(number, document, part), hypotheses)
         self._progress.update(len(hypotheses[0]))
         self._counted[number] += len(hypotheses[0])
@@ -270,13 +270,13 @@ class Translation:
     # ---- the end
 
     def translations(self) -> list[Translations]:
-        """Return the translations of all sentences; all batches must be translated."""
+        """Return the translations of all sentences."""
         return self.translator.in_documents(
             self._translated, self._rows_of_documents, self.source.sentences
         )
 
     def write(self) -> None:
-        """Write the translations of all documents, and the record."""
+        """Write all translations, and the record."""
         options = self.options
         names = {"checkpoints": options.paths, "data": options.data, "input": self.source.path}
         self.output.write(self._contents(options), names, self.sentences)
@@ -325,7 +325,7 @@ class BatchOfText(NamedTuple):
 
 
 class OpenTexts(ExitStack):
-    """Texts that are open, and locked against other processes, from first to last batch.
+    """Texts that are locked against other processes from first to last batch.
 
     ``failed`` is called with the path of a text that cannot be opened.
     """
@@ -665,7 +665,7 @@ class Outcome:
 
     @contextmanager
     def failures_of(self, path: str | Path) -> Iterator[None]:
-        """Report an error in one of several texts; in a single one it ends the command."""
+        """Report an error; in a single text it ends the command."""
         try:
             yield
         except Exception as error:
@@ -684,7 +684,7 @@ class Outcome:
         print_message(message)
 
     def was_finished(self, translation: Translation) -> None:
-        """Count a text that an earlier run translated."""
+        """Count a text of an earlier run."""
         self._finished.append(translation)
 
     def report_finished(self, others: int) -> None:

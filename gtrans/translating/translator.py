@@ -45,7 +45,7 @@ MOST_WARNED_TEXTS = 2
 
 
 class EncodedSentence(NamedTuple):
-    """The ids of a sentence with its ``</s>``, and its BERT subwords if a BERT reads them."""
+    """The ids of a sentence with ``</s>``, and its subwords for a BERT."""
 
     ids: Tensor
     bert_subwords: Tensor | None
@@ -98,7 +98,7 @@ class Translator:
 
     @classmethod
     def of(cls, options: DecodingOptions) -> Translator:
-        """Load the models that the options name."""
+        """Load the models of these options."""
         check_overrides(options.paths[0], options.context)
         if options.data:
             read_state(Path(options.data))  # before models are loaded, which may take minutes
@@ -267,7 +267,7 @@ class Translator:
         return make_batches(lengths, self.max_tokens, self.generator.rows_at_once)
 
     def sentences_in(self, row: Example, translations: Translations) -> int:
-        """Return how many sentences a decoded row translates; in free search it is one text."""
+        """Return how many sentences a decoded row translates."""
         return int(row["predicted_sentences"]) if self.free else len(translations)
 
     def in_documents(
@@ -290,7 +290,7 @@ class Translator:
     def decode_within_memory(
         self, rows: Sequence[Example], finished: Parts | None = None
     ) -> list[Translations]:
-        """Decode rows; raise GtransError with the way out if GPU memory is short."""
+        """Decode rows; raise GtransError if GPU memory is short."""
         if not rows:
             return []
         try:
@@ -307,7 +307,7 @@ class Translator:
     ) -> list[Translations]:
         """Return for each row the translations of its sentences; one text in free search.
 
-        ``finished`` keeps the parts of rows that are translated in parts.
+        ``finished`` keeps parts of rows.
         """
         source = {}
         for name, tensor in self.examples.collate(examples)["net_input"].items():
@@ -387,7 +387,7 @@ def _longest_seen(path: str, model: Any, unit: Unit) -> tuple[int, str]:
 
 @dataclass(frozen=True)
 class FinishedPart:
-    """The answer of a worker for a part of a document; for a batch it is the translations."""
+    """A worker's answer for a part of a document; for a batch it is the translations."""
 
     document: int
     part: int

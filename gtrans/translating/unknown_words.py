@@ -22,8 +22,6 @@ def unknown_words(
 ) -> str:
     """Return a line with the number of unknown words of a text, and the first of them, or "".
 
-    In languages without spaces characters are counted.
-
     Args:
         name: name of the text, for the line.
         lacking: returns the words of a sentence that have a subword outside of the vocabulary.
