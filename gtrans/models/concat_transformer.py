@@ -3,12 +3,12 @@
 Tiedemann and Scherrer, "Neural Machine Translation with Extended Context", DiscoMT 2017. Only the
 current sentence of the translation is kept.
 
-============  ===================================================================================
-window        a sentence and its neighbours: :class:`gtrans.data.units.WindowUnit`
+==============  =================================================================================
+window          a sentence and its neighbours: :class:`gtrans.data.units.WindowUnit`
 special tokens  around each sentence of a window: :mod:`gtrans.data.frame`
-2-to-2        ``--context-before 1 --context-sides both``, the default
-2-to-1        ``--context-before 1 --context-sides source``
-============  ===================================================================================
+2-to-2          ``--context-before 1 --context-sides both``, the default
+2-to-1          ``--context-before 1 --context-sides source``
+==============  =================================================================================
 """
 
 from dataclasses import dataclass

@@ -227,8 +227,8 @@ def _with_shared(layout: DocumentLayout, whole: DocumentLayout, kind: str) -> Se
     if kind == "global":
         return Segments.of_lengths(whole.document_lengths, layout.computed)
     counts = whole.sentence_counts.numpy()
-    begun = _same_sentences(layout, counts.cumsum() - counts)
-    return Segments.of_lengths(whole.sentence_lengths, layout.computed).chosen(begun)
+    visible = _same_sentences(layout, counts.cumsum() - counts)
+    return Segments.of_lengths(whole.sentence_lengths, layout.computed).chosen(visible)
 
 
 def _same_sentences(layout: DocumentLayout, first: Ints) -> Ints:
