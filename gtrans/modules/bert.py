@@ -1,9 +1,8 @@
 """BERT from the ``transformers`` library: its subwords, and its output as frozen features.
 
-A BERT is a local folder in the library's format or a name on the hub. Ids fit fairseq's
-dictionaries: first ``[CLS]``, ``[PAD]``, ``[SEP]`` and ``[UNK]`` with the numbers of ``<s>``,
-``<pad>``, ``</s>`` and ``<unk>``; then other entries that are no text (``[MASK]``, ``[unused1]``,
-..); then the subwords of words. :attr:`BertSubwords.order` maps them to BERT's own ids.
+A BERT is a folder in the library's format or a name on the hub. Ids fit fairseq's dictionaries:
+``[CLS]``, ``[PAD]``, ``[SEP]`` and ``[UNK]`` are ``<s>``, ``<pad>``, ``</s>`` and ``<unk>``; then
+come other entries that are no text (``[MASK]``, ``[unused1]``, ..), then the subwords of words.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _TOKENS_AT_ONCE = 8192
 
 
 def load_config(name: str) -> Any:
-    """Load the configuration of a BERT in a folder or on the hub.
+    """Load a BERT's configuration.
 
     Raises:
         GtransError: it is missing, not readable, or not a BERT.
@@ -81,17 +80,15 @@ class BertSubwords:
     """The tokenizer of a BERT.
 
     Attributes:
-        name: the BERT's folder or name.
         longest: most subwords of a row, ``[CLS]`` and ``[SEP]`` included.
         norm_eps: epsilon of its LayerNorm.
         mask: the entry of a masked subword.
-        entries: the subwords; their indices are the ids used everywhere outside of BERT.
-        order: ``(subwords,)`` BERT's own id of each subword.
-        first_word: the first id of a word's subwords, which come last.
+        entries: the subwords, by the ids used outside of BERT.
+        order: ``(subwords,)`` BERT's own ids.
+        first_word: the first id of a word's subwords.
     """
 
     def __init__(self, name: str) -> None:
-        """Raise GtransError as :func:`load_config`."""
         self.name = name
         config = load_config(name)
         library = transformers("BERT")
@@ -123,7 +120,7 @@ class BertSubwords:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Return a digest of the vocabulary and of the way from text to subwords."""
+        """Return a digest of the vocabulary and the normalisation."""
         tokenizer = json.loads(self._tokenizer.backend_tokenizer.to_str())
         rules = {
             "normalizer": tokenizer.get("normalizer"),
@@ -133,7 +130,7 @@ class BertSubwords:
         return hashlib.sha256(text.encode()).hexdigest()
 
     def files(self) -> dict[str, bytes]:
-        """Return the names and contents of the files that make the same tokenizer again."""
+        """Return names and contents of the files that make the same tokenizer."""
         with tempfile.TemporaryDirectory() as folder:
             self._tokenizer.save_pretrained(folder)
             load_config(self.name).save_pretrained(folder)
@@ -141,7 +138,7 @@ class BertSubwords:
             return {path.name: path.read_bytes() for path in paths}
 
     def encode(self, sentences: Sequence[str]) -> list[Tensor]:
-        """Return ``(subwords + 1,)`` ids of each sentence: one subword or more, then ``[SEP]``."""
+        """Return ``(subwords + 1,)`` ids of each sentence, at least one subword, then ``[SEP]``."""
         encoded = self._tokenizer(
             list(sentences),
             add_special_tokens=False,
@@ -161,9 +158,9 @@ def context_row(context: Sequence[Tensor], sentence: Tensor, longest: int) -> Te
     """Return ``[CLS] context [SEP] sentence [SEP]``; without context ``[CLS] sentence [SEP]``.
 
     Args:
-        context: sentences as :meth:`BertSubwords.encode` returns them, the oldest first.
-        sentence: the current sentence, which is never cut.
-        longest: most subwords of the row; the oldest subwords of the context are cut to fit.
+        context: sentences from :meth:`BertSubwords.encode`, the oldest first.
+        sentence: the current sentence, never cut.
+        longest: most subwords; the oldest of the context are cut to fit.
     """
     cls = sentence.new_tensor([CLS])
     sep = sentence.new_tensor([SEP])
@@ -177,7 +174,7 @@ def context_row(context: Sequence[Tensor], sentence: Tensor, longest: int) -> Te
 
 
 def token_types(row: Tensor) -> Tensor:
-    """Return ``(length,)`` types of a :func:`context_row`: 0 up to the first ``[SEP]``, then 1."""
+    """Return ``(length,)`` types: 0 up to the first ``[SEP]``, then 1."""
     separators = row.eq(SEP).long()
     return (separators.cumsum(0) - separators).clamp(max=1)
 
@@ -185,14 +182,10 @@ def token_types(row: Tensor) -> Tensor:
 class FrozenBert:
     """A BERT that is never trained and gives the states of its last layer.
 
-    It is no ``nn.Module``, so no model, optimizer or checkpoint holds it.
-
-    Attributes:
-        dim: width of its features.
+    It is no ``nn.Module``, so no model, optimizer or checkpoint stores it.
     """
 
     def __init__(self, subwords: BertSubwords) -> None:
-        """Raise GtransError as :func:`load_bert`."""
         self._subwords = subwords
         self._model = load_bert(subwords.name).eval().requires_grad_(False)
         self.dim = int(self._model.config.hidden_size)
@@ -211,12 +204,9 @@ class FrozenBert:
 
     @torch.no_grad()
     def __call__(self, rows: Sequence[Tensor], device: torch.device) -> list[Tensor]:
-        """Return the features of rows ``[CLS] .. [SEP]``, each ``(length,)`` ids.
+        """Return features ``(length, dim)`` of rows of ids, in half precision on the CPU.
 
         Rows that are too long for BERT go through it in parts.
-
-        Returns:
-            for each row ``(length, dim)`` in half precision on the CPU, as they are cached.
         """
         self._model.to(device)
         ids: list[Tensor] = []
@@ -242,7 +232,7 @@ class FrozenBert:
         return [torch.cat(list(islice(remaining, count))) for count in counts]
 
     def _states(self, ids: list[Tensor], types: list[Tensor], device: torch.device) -> Tensor:
-        """Return ``(parts, longest, dim)`` states on the CPU; padding arbitrary."""
+        """Return ``(parts, longest, dim)`` states on the CPU; padding is arbitrary."""
         real = [torch.ones_like(part) for part in ids]
         states = self._model(
             input_ids=nn.utils.rnn.pad_sequence(ids, True).to(device),
@@ -260,14 +250,9 @@ SHRINKAGE = 0.01
 class Whitening(nn.Module):
     """Whitening of a frozen encoder's states: ``(x - mean) map``, the identity until measured.
 
-    The variance of the states differs between directions by orders of magnitude. Adam scales
-    parameters one by one, so a projection learns the small directions last, although one of them
-    may tell two nouns apart. Where states are only attended to, a fixed affine map changes what a
-    model learns from its random start, not its expressive power.
-
-    The map is ZCA whitening (Bell and Sejnowski 1997; Kessy, Lewin and Strimmer 2018), which
-    changes states least. It is this project's own; the thesis (Guo Zhiyu 2021) and Zhu et al.
-    (2020) attend to BERT's output as it is.
+    The variance of the states differs between directions by orders of magnitude, and Adam, which
+    scales parameters one by one, learns the small directions last. The map is ZCA whitening (Bell
+    and Sejnowski 1997; Kessy, Lewin and Strimmer 2018), this project's own addition.
 
     Attributes:
         mean: ``(dim,)``.
@@ -280,7 +265,7 @@ class Whitening(nn.Module):
     encoder_digest: Tensor
 
     def __init__(self, dim: int, raw: bool = False) -> None:
-        """``raw``: leave states as they are and only store their encoder's digest."""
+        """``raw``: leave states as they are, and store only the digest."""
         super().__init__()
         self.raw = raw
         self.register_buffer("mean", torch.zeros(dim))
@@ -296,18 +281,16 @@ class Whitening(nn.Module):
 
     @property
     def measured_on(self) -> str | None:
-        """The digest given to :meth:`measure`, in hexadecimal; None before that."""
+        """The hexadecimal digest given to :meth:`measure`, or None."""
         if not self.encoder_digest.any():
             return None
         return bytes(self.encoder_digest.tolist()).hex()
 
     @torch.no_grad()
     def measure(self, chunks: Iterable[Tensor], fingerprint: str) -> None:
-        """Set ``mean`` and ``map`` from states.
+        """Set ``mean`` and ``map`` from chunks of states, each ``(states, dim)``.
 
-        Args:
-            chunks: each ``(states, dim)``; not read if ``raw``.
-            fingerprint: SHA-256 of their encoder, in hexadecimal.
+        ``fingerprint`` is the hexadecimal SHA-256 of their encoder.
         """
         digest = list(bytes.fromhex(fingerprint))
         self.encoder_digest.copy_(torch.tensor(digest))
@@ -352,7 +335,7 @@ _WORDS = "embeddings.word_embeddings.weight"
 
 
 def name_in_encoder(name: str) -> str:
-    """Return the name of a BERT's or XLM-R's parameter in an encoder of this project."""
+    """Return a BERT's or XLM-R's parameter name as in an encoder of this project."""
     for old, new in _RENAMES:
         name = name.replace(old, new)
     return name
@@ -362,15 +345,14 @@ class BertWeights:
     """The parameters of a BERT, to initialise an encoder of this project.
 
     Attributes:
-        name: folder or name of the BERT.
-        dim, layers, heads, ffn_dim: its sizes.
-        parameters: under the names of the encoder, without the word embeddings.
+        dim, layers, heads, ffn_dim: sizes.
+        parameters: by names of the encoder, without word embeddings.
         words: ``(subwords, dim)`` word embeddings in the order of :class:`BertSubwords`.
         mask: ``(dim,)`` the embedding of ``[MASK]``, or None.
     """
 
     def __init__(self, subwords: BertSubwords) -> None:
-        """Raise GtransError as :func:`load_bert`, or if the activation is not GELU."""
+        """Raise GtransError if the activation is not GELU."""
         self.name = subwords.name
         model = load_bert(subwords.name)
         config = model.config

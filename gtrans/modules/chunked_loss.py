@@ -1,12 +1,11 @@
 """The output projection, log-softmax and label-smoothed loss, some tokens at a time.
 
-The logits of a batch, ``(tokens, vocabulary)``, are the largest tensor of a training step: 2,048
-tokens over 250,027 vocabulary entries take 1.9 GiB, and torch's functions keep several copies. Here
-only the logits of one chunk of tokens exist at a time.
+The logits ``(tokens, vocabulary)`` are the largest tensor of a training step: 2,048 tokens over
+250,027 entries take 1.9 GiB. Here only one chunk's logits exist at a time.
 
-The loss is a weighted sum over tokens. So its gradient is known up to one factor together with the
-loss, and no logits are kept or computed twice. In fp16 that factor, the loss scale, keeps small
-gradients from vanishing; there the backward pass computes the logits again.
+The loss is a weighted sum over tokens, so its gradient is known up to a factor together with the
+loss, and no logits are kept. In fp16, where that factor, the loss scale, keeps small gradients from
+vanishing, the backward pass computes the logits again.
 """
 
 from __future__ import annotations
@@ -39,10 +38,9 @@ class DecoderStates:
     Attributes:
         features: ``(groups, tokens, dim)`` packed; one group in most models.
         log_weights: ``(groups,)`` log psi, normalised.
-        projection: ``(vocabulary, dim)`` the output matrix of all groups.
-        layout: layout of the decoder's input, which has these tokens and perhaps more; None where
-            ``features`` has the padded tokens.
-        fusion: how a search fuses the groups (:func:`gtrans.modules.layer_fusion.fuse_log_probs`).
+        projection: ``(vocabulary, dim)`` the output matrix.
+        layout: of the decoder's input, which may have more tokens; None: tokens are padded.
+        fusion: see :func:`gtrans.modules.layer_fusion.fuse_log_probs`.
         bias: ``(vocabulary,)`` of the output, or None.
     """
 
@@ -56,13 +54,13 @@ class DecoderStates:
 
 @dataclass
 class Losses:
-    """Losses of tokens in nats, in single precision at least. Only ``total`` has a gradient.
+    """Losses of tokens in nats. Only ``total`` has a gradient.
 
     Attributes:
         total: the weighted sum of ``smoothed``.
         smoothed: ``(tokens,)`` with label smoothing.
         plain: ``(tokens,)`` negative log-probabilities.
-        predicted: ``(tokens,)`` ids of the most probable words, with ``predict``.
+        predicted: ``(tokens,)`` most probable ids, with ``predict``.
     """
 
     total: Tensor
@@ -72,13 +70,7 @@ class Losses:
 
 
 def rows_of(vocabulary: int, most: int | None = None, cuda: bool = False) -> int:
-    """Return how many tokens a chunk has: its logits take about 32 MiB, on a GPU 1 GiB.
-
-    Args:
-        vocabulary: number of words.
-        most: return this number instead.
-        cuda: whether the logits are computed on a GPU.
-    """
+    """Return the tokens of a chunk: ``most``, or logits of about 32 MiB, on a GPU 1 GiB."""
     if most:
         return most
     logits = _LOGITS_CUDA if cuda else _LOGITS
@@ -97,19 +89,17 @@ def chunked_loss(
 ) -> Losses:
     """Compute the label-smoothed cross-entropy of tokens, in chunks.
 
+    ``features``, ``projection``, ``bias`` and ``weights`` get a gradient.
+
     Args:
         features: ``(tokens, dim)``.
         projection: ``(vocabulary, dim)``.
         target: ``(tokens,)`` ids.
         weights: ``(tokens,)`` of the losses in the sum.
-        smoothing: the share of the probability that is spread evenly over all other words, as in
-            fairseq's label-smoothed cross-entropy.
-        rows: tokens of a chunk; None: as :func:`rows_of`.
+        smoothing: share of the probability spread evenly over all other words, as in fairseq.
+        rows: tokens of a chunk; None: :func:`rows_of`.
         predict: also find the most probable words.
-        bias: ``(vocabulary,)`` of the logits, or None.
-
-    Returns:
-        The losses. ``features``, ``projection``, ``bias`` and ``weights`` get a gradient.
+        bias: ``(vocabulary,)``, or None.
     """
     rows = rows_of(projection.size(0), rows, projection.is_cuda)
     dtype = autocast_dtype(features.device) or features.dtype
@@ -140,12 +130,7 @@ def _in_chunks(
     wanted: Sequence[bool],
     predict: bool = False,
 ) -> tuple[list[Tensor], list[Tensor | None]]:
-    """Compute losses, and the gradients ``wanted`` of ``features``, ``projection`` and ``bias``.
-
-    Returns:
-        the smoothed and plain losses and, with ``predict``, the words; the gradients, each in its
-        precision of ``dtypes``, or None.
-    """
+    """Return smoothed and plain losses, with ``predict`` words; and the ``wanted`` gradients."""
     share = smoothing / max(projection.size(0) - 1, 1)
     # The rest for the right word when every word has its share.
     right = 1 - smoothing - share

@@ -1,16 +1,12 @@
 """The memory of a decoder between two steps of beam search.
 
-There are ``documents * beam`` hypotheses, grouped by document. They may be in different sentences,
-at different positions. Keys that they share are stored once and read by all together:
+There are ``documents * beam`` hypotheses, grouped by document. Keys that they share are stored
+once:
 
-* Keys and values of the target are a :class:`TokenTree`: each token that some hypothesis of the
-  document has written stands in it once, and a mask says which hypothesis goes back to it. So
-  going on from another hypothesis moves a row of the mask, and no keys.
-* Group attention needs the current sentence only: its tree drops the sentences before.
-* If every document is a single sentence, group attention sees the same as global attention,
-  and is computed as global attention, which is cheaper.
-* Keys of the source are computed once for a document. Group attention reads the keys of the
-  sentences that the hypotheses of the document translate (:class:`SentenceWindow`).
+* Keys of the target are a :class:`TokenTree`. Group attention has a tree of its own, which drops
+  finished sentences; in documents of one sentence it is computed as global attention.
+* Keys of the source are computed once for a document (:class:`SharedSources`). Group attention
+  reads the sentences that are being translated (:class:`SentenceWindow`).
 """
 
 from __future__ import annotations
@@ -36,9 +32,8 @@ class Keys(NamedTuple):
     """The tokens that an attention reads in a step.
 
     Attributes:
-        keys: ``(documents, width, dim)``.
-        values: ``(documents, width, dim)``.
-        mask: who sees them, broadcasts to ``(documents, 1, beam, width)``; None: all.
+        keys, values: ``(documents, width, dim)``.
+        mask: broadcasts to ``(documents, 1, beam, width)``; None: all are visible.
     """
 
     keys: Tensor
@@ -49,13 +44,16 @@ class Keys(NamedTuple):
 class TokenTree:
     """Keys and values, in some layers, of the tokens that the hypotheses have written.
 
+    Each token is stored once; a mask says which hypothesis goes back to it. So continuing another
+    hypothesis moves a row of the mask, and no keys.
+
     Attributes:
         numbers: of the layers.
-        width: number of columns in use; a step adds ``beam`` of them.
+        width: columns in use; a step adds ``beam`` of them.
     """
 
     def __init__(self, layers: Sequence[int], like: Tensor, documents: int, beam: int) -> None:
-        """``like``: a tensor with the last dimension, type and device of keys and values."""
+        """``like``: a tensor with the last dimension, type and device of the keys."""
         capacity = 64
         self.numbers = layers
         self.width = 0
@@ -72,7 +70,7 @@ class TokenTree:
     def begin_step(self, opens: Tensor | None = None) -> None:
         """Make room for the next tokens, each seen by its own hypothesis only.
 
-        ``opens (documents, beam)``: hypotheses that forget all tokens before, or None.
+        ``opens (documents, beam)``: hypotheses that forget all earlier tokens, or None.
         """
         if opens is not None:
             seen = self._mask[:, :, : self.width]
@@ -83,7 +81,7 @@ class TokenTree:
         self.width = width
 
     def begin_with(self, pairs: tuple[Tensor, Tensor], real: Tensor) -> None:
-        """Store tokens that all hypotheses of a document have in common, before the first step.
+        """Store tokens common to all hypotheses of a document, before the first step.
 
         Args:
             pairs: keys and values, each ``(layers, documents, longest, dim)``.
@@ -108,7 +106,7 @@ class TokenTree:
             self._next_mask = torch.empty_like(self._mask)
 
     def layers(self) -> dict[int, Keys]:
-        """Return the keys for each layer; the last ``beam`` columns are the step's tokens."""
+        """Return the keys by layer; the last ``beam`` columns are the step's tokens."""
         data = self._data[:, :, :, : self.width]
         mask = self._mask[:, None, :, : self.width]
         layers: dict[int, Keys] = {}
@@ -124,14 +122,14 @@ class TokenTree:
         self._mask, self._next_mask = self._next_mask, self._mask
 
     def unused(self) -> Tensor:
-        """``(2,)`` the first unused column, and the most columns in use, of all documents."""
+        """``(2,)`` the first unused column and the most columns in use, over all documents."""
         used = self._used().long()
         first = used.cumprod(1).sum(1).amin()
         most = used.sum(1).amax()
         return torch.stack([first, most])
 
     def drop_unused(self, first: int, most: int) -> None:
-        """Drop the tokens that no hypothesis goes back to; see :meth:`unused`."""
+        """Drop tokens that no hypothesis goes back to; see :meth:`unused`."""
         if most == self.width:
             return
         used = self._used()[:, first:].byte()
@@ -144,7 +142,6 @@ class TokenTree:
         self.width = most
 
     def _used(self) -> Tensor:
-        """``(documents, width)`` whether any hypothesis goes back to a token."""
         seen = self._mask[:, :, : self.width]
         return seen.amax(1) == 0
 
@@ -158,8 +155,7 @@ class TokenTree:
 class SentenceWindow:
     """Keys and values, in some layers, of the source sentences that are being translated.
 
-    A document's window reaches from the first to the last sentence that one of its hypotheses
-    translates; mostly that is one sentence.
+    A document's window reaches from the first to the last sentence that its hypotheses translate.
     """
 
     def __init__(self, source: DocumentLayout, sources: Sources) -> None:
@@ -193,9 +189,8 @@ class SentenceWindow:
         """Read other sentences.
 
         Args:
-            spans: ``(2, documents)`` first and last sentence that the hypotheses of each document
-                translate.
-            sentence: ``(documents, beam)`` the sentence of each.
+            spans: ``(2, documents)`` first and last sentence of each document.
+            sentence: ``(documents, beam)`` the sentence of each hypothesis.
         """
         has_moved = (spans != self._spans).any(0)
         moved = np.flatnonzero(has_moved)
@@ -234,7 +229,7 @@ class SentenceWindow:
             self._columns = torch.arange(capacity + more, device=self._inside.device)
 
     def layers(self) -> dict[int, Keys]:
-        """Return the keys for each layer."""
+        """Return the keys by layer."""
         data = self._data[:, :, :, : self._width]
         layers: dict[int, Keys] = {}
         for number, index in self._index.items():
@@ -254,10 +249,7 @@ class SharedSources:
     """Keys and values of some layers, stored once for all hypotheses of a document."""
 
     def __init__(self, sources: Sources, lengths: Tensor | None = None) -> None:
-        """Store ``sources (documents, longest, dim)``.
-
-        ``lengths (documents,)``: how many tokens are real; None: there is no padding.
-        """
+        """Store ``sources (documents, longest, dim)``; ``lengths (documents,)`` or None."""
         self._index = {layer: number for number, layer in enumerate(sources)}
         keys, values = zip(*sources.values(), strict=True)
         self._keys, self._values = torch.stack(keys), torch.stack(values)
@@ -272,16 +264,16 @@ class SharedSources:
 
     @classmethod
     def if_any(cls, sources: Sources, lengths: Tensor | None = None) -> SharedSources | None:
-        """Store ``sources``; return None if there are none."""
+        """Store ``sources``; None if there are none."""
         return cls(sources, lengths) if sources else None
 
     def for_layer(self, layer: int) -> Keys:
-        """Return keys, values ``(documents, longest, dim)`` and mask of a layer."""
+        """Return the keys ``(documents, longest, dim)`` of a layer."""
         index = self._index[layer]
         return Keys(self._keys[index], self._values[index], self._mask)
 
     def layers(self) -> dict[int, Keys]:
-        """Return the keys for each layer."""
+        """Return the keys by layer."""
         return {layer: self.for_layer(layer) for layer in self._index}
 
     def keep(self, documents: Tensor) -> None:
@@ -297,8 +289,8 @@ class LayerKeys:
     """The keys that the attentions of a decoder layer read in a step.
 
     Attributes:
-        own: by kind of self-attention. The last columns, one for each hypothesis of a document,
-            belong to the newest tokens: the layer fills them in.
+        own: by kind of self-attention; the layer fills in the last ``beam`` columns, the newest
+            tokens.
         source: by kind of cross-attention.
         context: for context attention, or None.
         memory: for the recurrent memory, or None.
@@ -316,11 +308,10 @@ class DecodeState:
     Attributes:
         step: number of steps before the current one.
         by_sentence: positions restart in every sentence.
-        sentence: ``(hypotheses,)`` number of the sentence that each hypothesis is writing.
-        position_in_sentence: ``(hypotheses,)`` position of the current token in that sentence; not
-            counted where positions do not restart.
+        sentence: ``(hypotheses,)`` the sentence that each is writing.
+        position_in_sentence: ``(hypotheses,)`` of the current token, where positions restart.
         beam: hypotheses per document.
-        most_sentences: most sentences of a document.
+        most_sentences: of a document.
         layers: the keys for each layer in the current step.
         further_sources: whatever else a system reads of each document.
     """
@@ -343,13 +334,12 @@ class DecodeState:
             source: layout of the source batch.
             beam: hypotheses per document.
             self_kinds: kind of self-attention of each decoder layer.
-            group_sources: ``(source tokens, dim)`` each, for the group part of cross-attention.
-            global_sources: ``(documents, longest, dim)`` each, for its global part, or for group
-                attention that is computed as global attention (:func:`as_global`).
+            group_sources: ``(source tokens, dim)`` each, for group cross-attention.
+            global_sources: ``(documents, longest, dim)`` each, for global cross-attention and group
+                attention computed as such (:func:`as_global`).
             like: any state of the model ``(.., dim)``.
             by_sentence: positions restart in every sentence.
-            context: keys and values of context attention.
-            memory: keys and values of the recurrent memories.
+            context, memory: keys of context attention and of the recurrent memories.
         """
         documents = source.shape[0]
         device = source.index.device
@@ -399,7 +389,7 @@ class DecodeState:
         The search opens the next sentence, so group attention sees nothing of that part.
 
         Args:
-            read: layout of that part of every document.
+            read: layout of that part.
             pairs: keys and values of :attr:`layers_of_document`, each ``(layers, documents,
                 longest, dim)``; None: there are no such layers.
         """
@@ -412,11 +402,7 @@ class DecodeState:
             self._trees["global"].begin_with(pairs, columns < lengths[:, None])
 
     def positions(self) -> tuple[Tensor | int, int]:
-        """Return the position of each hypothesis' token, and a number above all of them.
-
-        Positions are ``(hypotheses,)``, in the document or in the sentence; or one number, if all
-        hypotheses have the same.
-        """
+        """Return positions, ``(hypotheses,)`` or one for all, and a number above all of them."""
         end = self._most_read + self.step + 1
         if self.by_sentence:
             return self.position_in_sentence, end
@@ -430,7 +416,7 @@ class DecodeState:
         return self._last_sentence > 0
 
     def advance(self, opens: Tensor) -> None:
-        """Begin a step; ``opens (hypotheses,)`` is True where the token opens a sentence."""
+        """Begin a step; ``opens (hypotheses,)``: the token opens a sentence."""
         self.step += 1
         if self.step == 0 and self._read is None:
             self.position_in_sentence.zero_()
@@ -443,7 +429,6 @@ class DecodeState:
         self.layers = self._layers()
 
     def _count(self, opens: Tensor) -> None:
-        """Count sentences and positions, as far as a model asks for them."""
         if self.most_sentences > 1:
             # Dead hypotheses may go on after the last sentence; nobody reads them.
             self.sentence += opens
@@ -453,7 +438,7 @@ class DecodeState:
             self.position_in_sentence.masked_fill_(opens, 0)
 
     def _read_on_host(self) -> None:
-        """Read all that the host must know of this step in one transfer, and act on it."""
+        """Read all that the host must know of this step in one transfer."""
         trees: list[TokenTree] = []
         if self.step and self.step % _STEPS_BETWEEN == 0:
             trees = list(self._trees.values())

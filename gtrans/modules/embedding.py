@@ -1,7 +1,6 @@
 """Embeddings of packed tokens, their positions and the numbers of their sentences.
 
-Positions count from 0. Both kinds of embedding add fairseq's offset: there the first token has
-position ``padding_idx + 1``, and checkpoints rely on it.
+Positions count from 0; embeddings add fairseq's offset, on which checkpoints rely.
 """
 
 from __future__ import annotations
@@ -25,16 +24,15 @@ SINUSOIDS = ("fairseq", "marian")
 class SinusoidalPositions(nn.Module):
     """Sinusoidal embeddings (Vaswani et al. 2017) in the arrangement of fairseq or of Marian.
 
-    The first half of a vector holds the sines, the second the cosines. Rates fall from 1 to 1/10000
-    in fairseq, whose first position is 2. In Marian, as in the paper, they end one step before
-    1/10000, and the first position is 0.
+    Sines, then cosines. Rates fall from 1 to 1/10000 in fairseq, whose first position is 2; in
+    Marian, as in the paper, they end one step before, and the first position is 0.
 
-    The table grows with longer texts and is not in the state dict. It is no buffer, because
-    ``--broadcast-buffers`` would send it to processes whose tables have another size.
+    The table grows with longer texts and is no buffer: ``--broadcast-buffers`` would send it to
+    processes whose tables have another size.
     """
 
     def __init__(self, dim: int, size: int = 1024, kind: str = "fairseq") -> None:
-        """Build a table of ``size`` positions; ``kind``: one of :data:`SINUSOIDS`."""
+        """``size``: positions at first; ``kind``: one of :data:`SINUSOIDS`."""
         super().__init__()
         self.dim = dim
         if kind == "marian":
@@ -48,7 +46,7 @@ class SinusoidalPositions(nn.Module):
         self.table = self._build(size)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> SinusoidalPositions:
-        """Move the table with the rest of the model, which torch does with buffers only."""
+        """Move the table with the model, as torch does with buffers."""
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         self.table = fn(self.table)
         return self
@@ -66,7 +64,7 @@ class SinusoidalPositions(nn.Module):
     def forward(self, positions: Tensor | int, end: int | None = None) -> Tensor:
         """Embed ``(tokens,)`` positions as ``(tokens, dim)``, one number as ``(dim,)``.
 
-        ``end`` is above all of them; None: it is read from the device, for which the host waits.
+        ``end`` is above all of them; None: the host waits to read it from the device.
         """
         longest = (_end(positions) if end is None else end) + self.offset
         if longest > self.table.size(0):
@@ -80,8 +78,8 @@ class SinusoidalPositions(nn.Module):
 class LearnedPositions(nn.Embedding):
     """Learned positions, as in BERT, BART and mBART; the weight is ``(offset + size, dim)``.
 
-    The first ``offset`` vectors belong to no position: two in fairseq, where the second one, for
-    padding, is zero; none in BERT.
+    The first ``offset`` vectors belong to no position: two in fairseq, the second for padding and
+    zero; none in BERT.
     """
 
     def __init__(self, dim: int, size: int = 1024, offset: int = OFFSET) -> None:
@@ -97,11 +95,7 @@ class LearnedPositions(nn.Embedding):
         return self.num_embeddings - self.offset
 
     def forward(self, positions: Tensor | int, end: int | None = None) -> Tensor:
-        """Embed positions as :class:`SinusoidalPositions` does.
-
-        Raises:
-            GtransError: a position after the last one of the table.
-        """
+        """Embed as :class:`SinusoidalPositions`; GtransError for a position after the last."""
         longest = end
         if longest is None or longest > self.size:
             longest = _end(positions)
@@ -125,7 +119,7 @@ def _end(positions: Tensor | int) -> int:
 
 
 def word_table(words: int, dim: int, padding: int) -> nn.Embedding:
-    """Make a table ``(words, dim)`` with variance ``1 / dim``, for embeddings that are scaled."""
+    """Make a table ``(words, dim)`` with variance ``1 / dim``."""
     table = nn.Embedding(words, dim, padding)
     nn.init.normal_(table.weight, std=dim**-0.5)
     nn.init.zeros_(table.weight[padding])
@@ -135,9 +129,8 @@ def word_table(words: int, dim: int, padding: int) -> nn.Embedding:
 class Embedder(nn.Module):
     """Scaled word embedding plus position, and segments and a LayerNorm if the model has them.
 
-    Positions count through the document or restart in every sentence. If they restart,
-    :meth:`order` embeds the number of the sentence for global attention. The caller passes all
-    parameters in, so that they have fairseq's names.
+    If positions restart in every sentence, :meth:`order` embeds the sentence number for global
+    attention. The caller passes parameters in, so that they have fairseq's names.
     """
 
     def __init__(
@@ -154,7 +147,7 @@ class Embedder(nn.Module):
         Args:
             dim: width of the model.
             scale: factor of the word embeddings.
-            dropout: its probability.
+            dropout: probability.
             by_sentence: positions restart in every sentence.
             has_groups: some layer has global attention beside group attention.
             sinusoid: one of :data:`SINUSOIDS`.
@@ -170,11 +163,10 @@ class Embedder(nn.Module):
         """Embed sentence numbers as ``(tokens, dim)``, where positions restart.
 
         Args:
-            sentence: ``(tokens,)`` the number of each token's sentence.
+            sentence: ``(tokens,)`` numbers.
             end: above all of them.
-            several: ``(tokens,)`` whether the source of its row has several sentences. If not, the
-                embedding is zero in models without global attention beside group attention: a
-                sentence alone is then embedded as in the sentence model.
+            several: ``(tokens,)`` whether the source has several sentences. If not, and without
+                ``has_groups``, the embedding is zero, as in the sentence model.
         """
         order: Tensor = self.sinusoid(sentence, end)
         return order if self.has_groups else order * several[:, None]
@@ -188,21 +180,15 @@ class Embedder(nn.Module):
         norm: nn.LayerNorm | None = None,
         segments: Tensor | None = None,
     ) -> Tensor:
-        """Return ``scale * word + position + segment``, normalised, then dropout.
+        """Return ``scale * word + position + segment``, normalised: ``(tokens, dim)``.
 
         Args:
             tokens: ``(tokens,)`` ids.
-            positions: ``(tokens,)`` or one for all tokens, and a number above all.
+            positions: ``(tokens,)`` or one for all, and a number above all.
             table: the word embeddings.
             learned: learned positions; None: sinusoidal ones.
             norm: LayerNorm on the sum, or None.
-            segments: ``(tokens, dim)`` embedded segments (token types), or None.
-
-        Returns:
-            ``(tokens, dim)``.
-
-        Raises:
-            GtransError: a position after the last learned one.
+            segments: ``(tokens, dim)`` embedded token types, or None.
         """
         embed_position = self.sinusoid if learned is None else learned
         position = embed_position(*positions)

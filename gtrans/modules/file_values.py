@@ -13,12 +13,7 @@ from gtrans.errors import GtransError
 
 
 def check_storage(tensors: Mapping[str, Tensor], path: str | Path) -> None:
-    """Refuse parameters whose numbers are not all in the file.
-
-    Raises:
-        GtransError: a tensor has no numbers (``meta``), repeats some of them (``expand``), or is
-            stored in a form that no model has (sparse, quantised).
-    """
+    """Raise GtransError for tensors that lack some of their numbers (``meta``, sparse, ..)."""
     for name, tensor in tensors.items():
         stored = tensor.layout == torch.strided and not tensor.is_meta and not tensor.is_quantized
         if stored:
@@ -31,11 +26,7 @@ def check_storage(tensors: Mapping[str, Tensor], path: str | Path) -> None:
 
 
 def check_values(tensors: Mapping[str, Tensor], path: str | Path) -> None:
-    """Refuse parameters that are no numbers, with which all results would be meaningless.
-
-    Raises:
-        GtransError: a parameter holds NaN or an infinite number.
-    """
+    """Raise GtransError for NaN and infinite parameters."""
     for name, tensor in tensors.items():
         # A sum is finite only if all of its terms are, and needs no memory.
         if not tensor.is_floating_point() or bool(tensor.sum(dtype=torch.float64).isfinite()):
@@ -50,11 +41,7 @@ def check_values(tensors: Mapping[str, Tensor], path: str | Path) -> None:
 
 @contextmanager
 def reading(path: str | Path, what: str) -> Iterator[None]:
-    """Report values of wrong types or sizes in one line, while ``what`` is read.
-
-    Raises:
-        GtransError: with the exception that the values have raised; it begins with ``path``.
-    """
+    """Report values of wrong types or sizes as GtransError in one line, while ``what`` is read."""
     try:
         yield
     except GtransError as error:
@@ -68,7 +55,7 @@ def reading(path: str | Path, what: str) -> Iterator[None]:
 
 
 def reason_of(error: BaseException) -> str:
-    """An exception of a library, short enough for a part of a line."""
+    """A library's exception in a part of a line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     kind = type(error).__name__
     return f"{kind}: {lines[0].rstrip('.')[:300]}" if lines else kind

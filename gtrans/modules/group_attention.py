@@ -1,18 +1,14 @@
-"""Attention within groups of tokens, at a cost that grows with the groups.
+"""Group attention (G-Transformer, Bao et al. 2021, Eq 6-7) at a cost that grows with the groups.
 
-G-Transformer (Bao et al. 2021) defines group attention as ordinary attention with a mask that is
--1e8 between tokens of different sentences (Eq 6-7). Sentences are contiguous, so no ``N x N`` mask
-is needed. The file has three parts, in the order in which a batch meets them:
+In the paper a mask of -1e8 separates the sentences. Sentences are contiguous, so no ``N x N`` mask
+is needed:
 
 * :class:`DocumentLayout`: the document and sentence of each token (the group tags of Eq 3). Models
   get ids ``(batch, length)`` and work on *packed* states ``(tokens, dim)``, the real tokens of all
   rows one after the other.
-* :func:`attention_plan`: who attends to whom, as index tensors. NumPy makes it with the batch, as
-  part of ``net_input``, so that no pass waits for the device.
-* :func:`segment_attention` pads packed tokens to ``(segments, longest segment)``, runs
-  ``scaled_dot_product_attention``, and packs the result. A segment is a sentence in group attention
-  and a document in global attention. :func:`dense_attention` is the equation as written: the oracle
-  of the tests, which returns the weights, too.
+* :func:`attention_plan`: who attends to whom, as index tensors, made with the batch.
+* :func:`segment_attention`: attention inside segments: sentences in group attention, documents in
+  global attention. :func:`dense_attention` is the equation as written.
 """
 
 from __future__ import annotations
@@ -47,19 +43,16 @@ _FINE_FROM = 512
 
 
 class PlanPart:
-    """A part of a plan: a dataclass of tensors, numbers and further parts.
-
-    fairseq leaves objects where they are; the model moves them (:func:`to_device`).
-    """
+    """A part of a plan: tensors, numbers and further parts. :func:`to_device` moves it."""
 
     def pin_memory(self) -> PlanPart:
-        """Return the part in pinned memory. torch's ``DataLoader`` calls this."""
+        """Return the part in pinned memory; torch's ``DataLoader`` calls this."""
         pinned: PlanPart = with_tensors(self, Tensor.pin_memory)
         return pinned
 
 
 def with_tensors(plan: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    """Return a plan in which every tensor is replaced by ``change`` of it."""
+    """Return a plan with ``change`` applied to every tensor."""
     if isinstance(plan, Tensor):
         return change(plan)
     if isinstance(plan, PlanPart):
@@ -79,20 +72,19 @@ class DocumentLayout(PlanPart):
     """The sentence structure of a padded batch.
 
     Attributes:
-        shape: batch and length of the padded batch.
+        shape: batch and length.
         index: ``(tokens,)`` position of every real token in the flattened batch.
-        row: ``(tokens,)`` the document of a token: a row of the batch, unless it is divided.
-        sentence: ``(tokens,)`` number of its sentence in the document, from 0.
+        row: ``(tokens,)`` its document: a row of the batch, or a chunk if rows are divided.
+        sentence: ``(tokens,)`` its sentence in the document, from 0.
         position, position_in_sentence: ``(tokens,)``, from 0.
-        sentence_lengths: ``(sentences,)`` tokens of each sentence of the batch.
-        document_lengths, sentence_counts: ``(documents,)`` tokens and sentences of each document.
+        sentence_lengths: ``(sentences,)`` tokens.
+        document_lengths, sentence_counts: ``(documents,)`` tokens and sentences.
         longest, longest_sentence: tokens of the longest document and sentence.
         most_sentences: most sentences of a document.
-        chunks: if rows are divided, ``(batch, most)`` the sentences of each chunk of a row,
-            then zeros; None: a row is one document.
-        computed: if rows share states (:func:`shared_prefixes`), ``(tokens of whole,)`` the token
-            that computes each token of ``whole``.
-        whole: then the layout of the same rows without sharing.
+        chunks: ``(batch, most)`` sentences of each chunk of a row, then zeros; None: whole rows.
+        computed: ``(tokens of whole,)`` the token that computes each token of ``whole``, if rows
+            share states (:func:`shared_prefixes`).
+        whole: the layout without sharing.
     """
 
     shape: Sequence[int]
@@ -116,8 +108,8 @@ class DocumentLayout(PlanPart):
         """Build the layout on the host from two boolean masks ``(batch, length)``.
 
         Args:
-            real: True on tokens, False on padding, which may be on either side.
-            starts: True on the first token of a sentence; the first token of a row always is one.
+            real: True on tokens, False on padding on either side.
+            starts: True where a sentence begins; the first token of a row always counts.
         """
         batch, length = real.shape
         index = np.flatnonzero(real.numpy())
@@ -149,7 +141,7 @@ class DocumentLayout(PlanPart):
 
     @classmethod
     def of_rows(cls, lengths: Tensor) -> DocumentLayout:
-        """Build the layout of rows of one sentence each, ``(batch,)`` tokens long."""
+        """Build the layout of rows of one sentence each; ``lengths (batch,)`` in tokens."""
         real = torch.arange(int(lengths.max())) < lengths[:, None]
         return cls.from_starts(real, torch.zeros_like(real))
 
@@ -168,9 +160,8 @@ class DocumentLayout(PlanPart):
     def of_target(cls, tokens: Tensor, pad: int, bos: int, eos: int) -> DocumentLayout:
         """Build the layout of decoder input ids ``(batch, length)``.
 
-        Every sentence begins with the first token of its row: ``bos`` in a row
-        ``<s> .. </s> <s> ..`` (§4.3: the tag increases after each ``</s>``), or ``</s>`` in
-        fairseq's own rows ``</s> ..``, where the end of a sentence begins the next one.
+        Every sentence begins with the first token of its row: ``bos`` in ``<s> .. </s> <s> ..``
+        (§4.3), or ``</s>`` in fairseq's rows, where the end of a sentence begins the next one.
         """
         real = tokens.ne(pad)
         first_column = real.int().argmax(1, keepdim=True)
@@ -189,10 +180,7 @@ class DocumentLayout(PlanPart):
         return DocumentLayout(**parts)
 
     def divided(self, chunks: Tensor | None) -> DocumentLayout:
-        """Return the layout, on the host, in which every chunk of a row is a document.
-
-        ``chunks``: see :attr:`chunks`; None: rows stay as they are.
-        """
+        """Return the layout, on the host, with every chunk of a row as a document."""
         if chunks is None:
             return self
         counts = chunks[chunks > 0].numpy()
@@ -237,7 +225,7 @@ class DocumentLayout(PlanPart):
 
     @property
     def is_dense(self) -> bool:
-        """Whether the batch holds no padding at all."""
+        """Whether the batch holds no padding."""
         return self.tokens == self.shape[0] * self.shape[1]
 
     def pack(self, padded: Tensor) -> Tensor:
@@ -259,17 +247,14 @@ class DocumentLayout(PlanPart):
         return packed.view(*self.shape, *packed.shape[1:])
 
     def choose(self, packed: Tensor, chosen: Tensor) -> Tensor:
-        """``(tokens, ..) -> (chosen, ..)``: the tokens where ``chosen (batch, length)`` is True.
-
-        They are in the order of the rows, without padding.
-        """
+        """``(tokens, ..) -> (chosen, ..)``: the tokens where ``chosen (batch, length)`` is True."""
         if self.whole is not None and self.computed is not None:
             computed = self.computed[self.whole.pack(chosen)]
             return packed[computed]
         return packed[self.pack(chosen)]
 
     def align(self, packed: Tensor) -> Tensor:
-        """``(tokens, ..) -> (documents, longest, ..)``, all padding on the right and zeros."""
+        """``(tokens, ..) -> (documents, longest, ..)``, zeros on the right."""
         if self.is_dense and self.chunks is None:
             return self.pad(packed)
         width = self.shape[1] if self.chunks is None else self.longest
@@ -285,9 +270,8 @@ def _most(numbers: Ints) -> int:
 def shared_prefixes(whole: DocumentLayout, tokens: Tensor, sources: Tensor) -> DocumentLayout:
     """Return the layout, on the host, of rows that share the states of their common prefixes.
 
-    Rows are translations, grouped by source. A row has no states of its own for the prefix that it
-    shares with the row before it; its rest attends to the states of the rows with which it shares
-    its prefix. Sorted rows share as much as possible.
+    Rows are translations, grouped by source. A row computes only the states after the prefix that
+    it shares with the row before; sorted rows share most.
 
     Args:
         whole: layout of ``tokens``.
@@ -343,8 +327,8 @@ class Segments:
     """Runs of packed tokens, in NumPy.
 
     Attributes:
-        starts: ``(segments,)`` packed index of the first token of each run.
-        lengths: ``(segments,)`` number of tokens of each run.
+        starts: ``(segments,)`` first token of each run.
+        lengths: ``(segments,)``.
         index: packed indices, whose runs may share tokens; None: runs of the packed tokens.
     """
 
@@ -354,17 +338,17 @@ class Segments:
 
     @classmethod
     def of_lengths(cls, lengths: Tensor, index: Tensor | None = None) -> Segments:
-        """Return runs of these ``lengths (segments,)``, one after the other."""
+        """Return runs of ``lengths (segments,)``, one after the other."""
         sizes = lengths.numpy()
         starts = sizes.cumsum() - sizes
         return cls(starts, sizes, None if index is None else index.numpy())
 
     def chosen(self, numbers: Ints) -> Segments:
-        """Return the segments with these ``numbers (n,)``, in that order."""
+        """Return the segments ``numbers (n,)``, in that order."""
         return Segments(self.starts[numbers], self.lengths[numbers], self.index)
 
     def padded(self, members: Ints, width: int, rows: int) -> Ints:
-        """``(rows, width)`` indices of the tokens of the segments ``members``; -1 on padding."""
+        """``(rows, width)`` token indices of the segments ``members``; -1 on padding."""
         offsets = np.arange(width)
         starts = self.starts[members][:, None]
         lengths = self.lengths[members][:, None]
@@ -377,7 +361,7 @@ class Segments:
         return padded
 
     def cover(self, tokens: int) -> bool:
-        """Whether they are consecutive, hold all ``tokens``, and none is empty."""
+        """Whether the segments are consecutive, not empty, and hold all ``tokens``."""
         if self.index is not None or not (self.lengths > 0).all():
             return False
         if int(self.lengths.sum()) != tokens:
@@ -387,7 +371,7 @@ class Segments:
 
 
 def _with_rows(padded: Any, rows: int, value: int = -1) -> Any:
-    """``(n, width) -> (rows, width)``, with rows of ``value`` at the end."""
+    """``(n, width) -> (rows, width)``, ``value`` at the end."""
     missing = rows - len(padded)
     return np.pad(padded, ((0, missing), (0, 0)), constant_values=value)
 
@@ -396,8 +380,8 @@ def _with_rows(padded: Any, rows: int, value: int = -1) -> Any:
 class Bucket(PlanPart):
     """Segments of similar length, ``segments`` many, padded to ``query`` and ``key`` tokens.
 
-    ``mask`` broadcasts to ``(segments, heads, query, key)`` and is True on visible keys. Without
-    it a query sees all keys or, if ``causal``, those up to its own position.
+    ``mask`` broadcasts to ``(segments, heads, query, key)``, True on visible keys. Without it a
+    query sees all keys or, if ``causal``, keys up to its own position.
     """
 
     segments: int
@@ -409,12 +393,12 @@ class Bucket(PlanPart):
 
 @dataclass(frozen=True)
 class Gather(PlanPart):
-    """Pads packed tokens by an index; its gradient is a gather, faster than autograd's scatter-add.
+    """Pads packed tokens by an index; its gradient is a gather, faster than scatter-add.
 
     Attributes:
-        index: ``(padded,)`` the packed token at each padded position, any on padding.
+        index: ``(padded,)`` the packed token at each position, any on padding.
         inverse: ``(tokens,)`` the padded position of each token; None: some have several.
-        unused: ``(tokens,)`` True on tokens that are nowhere; None: there are none.
+        unused: ``(tokens,)`` True on tokens without a position; None: there are none.
     """
 
     index: Tensor
@@ -422,7 +406,7 @@ class Gather(PlanPart):
     unused: Tensor | None
 
     def pad(self, packed: Tensor) -> Tensor:
-        """``(tokens, dim) -> (padded, dim)``, with arbitrary states on padding."""
+        """``(tokens, dim) -> (padded, dim)``; padding is arbitrary."""
         if self.inverse is None:
             return packed.index_select(0, self.index)
         padded: Tensor = _GatherFunction.apply(  # type: ignore[no-untyped-call]
@@ -431,7 +415,7 @@ class Gather(PlanPart):
         return padded
 
     def pack(self, padded: Tensor) -> Tensor:
-        """``(padded, dim) -> (tokens, dim)``, where every token is somewhere once."""
+        """``(padded, dim) -> (tokens, dim)``; every token must have one position."""
         assert self.inverse is not None
         return padded.index_select(0, self.inverse)
 
@@ -454,7 +438,7 @@ class _GatherFunction(torch.autograd.Function):
 
 
 def gather_of(padded: Sequence[Ints], tokens: int) -> Gather | None:
-    """Return the :class:`Gather` from the indices of all buckets; None if nothing is to move."""
+    """Return the :class:`Gather` of the buckets' indices; None: nothing moves."""
     index = np.zeros(0, np.int64)
     if padded:
         index = np.concatenate([bucket.ravel() for bucket in padded])
@@ -478,13 +462,12 @@ class AttentionPlan(PlanPart):
 
     Attributes:
         size: numbers of packed queries and keys.
-        buckets: the segments in groups of similar length, longest first.
-        query, key: pad packed queries and keys to buckets; None: buckets are the packed tokens.
+        buckets: the longest segments first.
+        query, key: pad packed tokens to buckets; None: buckets are the packed tokens.
         causal: a query sees keys up to its own position only.
-        begins: where segments of queries and of keys begin, and the end, each ``(segments + 1,)``
-            int32, if they are ``consecutive``.
-        consecutive: segments follow each other from the first token to the last, none is empty.
-        longest: tokens of the longest segment of queries and of keys.
+        begins: where segments of queries and keys begin, and the end, ``(segments + 1,)`` int32.
+        consecutive: segments cover all tokens in order, and none is empty.
+        longest: tokens of the longest segment of queries and keys.
     """
 
     size: Sequence[int]
@@ -498,7 +481,7 @@ class AttentionPlan(PlanPart):
 
     @property
     def visible(self) -> Tensor:
-        """``(queries, keys)`` True where a query sees a key; as large as the equation says."""
+        """``(queries, keys)`` True where a query sees a key."""
         queries, keys = self.size
         device = self.begins[0].device
         rows = torch.arange(queries, device=device)
@@ -541,16 +524,14 @@ def attention_plan(
     causal: bool = False,
     shapes: str = "exact",
 ) -> AttentionPlan:
-    """Plan who attends to whom, on the host.
-
-    Segment ``i`` of the queries sees segment ``i`` of the keys and nothing else.
+    """Plan, on the host, attention from segment ``i`` of the queries to segment ``i`` of the keys.
 
     Args:
         query: segments that hold all queries.
-        key: equally many segments of the keys; they may leave keys out.
+        key: equally many segments; they may leave keys out.
         size: numbers of packed queries and keys.
-        causal: a query sees keys up to its own position only. The queries of a segment are its last
-            keys, or all of them.
+        causal: a query sees keys up to its own position only; the queries of a segment are its
+            last keys, or all of them.
         shapes: one of :data:`SHAPES`.
     """
     # In causal attention a segment may have few queries but many keys.
@@ -603,13 +584,12 @@ def attention_plan(
 
 
 def _begins(lengths: Ints) -> Tensor:
-    """``(segments + 1,)`` where each segment begins, and the end."""
     begins = np.append(0, lengths.cumsum())
     return torch.from_numpy(begins.astype(np.int32))
 
 
 def _rounded_widths(queries: int, keys: int, causal: bool) -> tuple[int, int]:
-    """Return rounded widths of a bucket, which is square if that is not much larger."""
+    """Return rounded widths, equal ones if that is not much larger."""
     rows, columns = rounded_width(queries), rounded_width(keys)
     wide, narrow = max(rows, columns), min(rows, columns)
     if not causal and 2 * narrow >= wide:
@@ -618,7 +598,7 @@ def _rounded_widths(queries: int, keys: int, causal: bool) -> tuple[int, int]:
 
 
 def _alike(lengths: Ints, shapes: str) -> Iterator[Ints]:
-    """Group the numbers of non-empty segments by similar length, the longest first."""
+    """Group non-empty segments by similar length, the longest first."""
     order = np.argsort(-lengths, kind="stable")
     order = order[lengths[order] > 0]
     sizes: list[int] = lengths[order].tolist()
@@ -645,16 +625,13 @@ def rounded_count(segments: int) -> int:
 
 
 def rounded_width(tokens: int) -> int:
-    """Return the next of 8, 12, 16, 24, ..: two numbers between powers of two, four above 512.
-
-    Long segments are rounded less, because their attention is what costs most.
-    """
+    """Return the next of 8, 12, 16, 24, ..: two numbers between powers of two, four above 512."""
     between = 4 if tokens > _FINE_FROM else 2
     return max(_next_of(tokens, between), 8)
 
 
 def _next_of(number: int, between: int) -> int:
-    """Return the smallest of ``between`` numbers in every octave that is not below ``number``."""
+    """Return ``number`` rounded up to one of ``between`` numbers in each octave."""
     octave = 1 << (number.bit_length() - 1)
     step = max(octave // between, 1)
     steps = -(-number // step)
@@ -677,7 +654,7 @@ def on_host(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def to_device(plan: Any, device: torch.device) -> Any:
-    """Return a tensor, or a plan, on ``device``; the host does not wait for its copies."""
+    """Copy a tensor or plan to ``device``; the host does not wait."""
     if device.type == "cpu":
         return plan
     return with_tensors(plan, partial(_copied, device=device))
@@ -700,18 +677,17 @@ def segment_attention(
     heads: int,
     dropout: float = 0.0,
 ) -> Tensor:
-    """Multi-head attention inside segments, by regrouping (Eq 6 without its mask).
+    """Multi-head attention inside segments (Eq 6 without its mask).
+
+    Packed tokens are padded to ``(segments, longest segment)``, attended and packed again, in
+    buckets of similar length.
 
     Args:
-        query: ``(queries, dim)`` projected and packed.
-        key: ``(keys, dim)`` projected and packed; it need not be contiguous.
-        value: ``(keys, dim)`` projected and packed.
+        query: ``(queries, dim)`` projected and packed, as the result.
+        key, value: ``(keys, dim)`` projected and packed.
         plan: the segments.
-        heads: number of heads; the head dimension is ``dim / heads``.
+        heads: number of heads.
         dropout: probability.
-
-    Returns:
-        ``(queries, dim)``.
     """
     if plan.query is not None:
         query = plan.query.pad(query)
@@ -745,10 +721,9 @@ def scaled_attention(
     dropout: float = 0.0,
     causal: bool = False,
 ) -> Tensor:
-    """``scaled_dot_product_attention``, in training on a CPU in single precision.
+    """``scaled_dot_product_attention``, in training on a CPU in single precision, which is faster.
 
-    There the gradient of half precision takes longer (torch 2.13 with avx512_bf16). On a GPU cuDNN
-    is left out, which builds a plan for every new shape of a batch: tens of milliseconds each.
+    On a GPU cuDNN is left out: it builds a plan for every new shape.
 
     Args:
         query: ``(groups, heads, queries, dim)``, as the result.
@@ -778,9 +753,7 @@ def dense_attention(
     heads: int,
     dropout: float = 0.0,
 ) -> tuple[Tensor, Tensor]:
-    """Eq 6-7 as written, over all packed tokens at once, with the attention weights.
-
-    Arguments as in :func:`segment_attention`.
+    """Eq 6-7 as written, over all tokens at once; arguments as in :func:`segment_attention`.
 
     Returns:
         the output ``(queries, dim)`` and the weights ``(heads, queries, keys)``.

@@ -1,8 +1,8 @@
 """Attention to the words of earlier sentences, then to the sentences (HAN).
 
 Miculicich, Ram, Pappas and Henderson, "Document-Level Neural Machine Translation with
-Hierarchical Attention Networks", EMNLP 2018, §2.1-2.2. On the states h of the last layer, with
-h_t of a word of the current sentence and h^j of the words of the j-th sentence before it:
+Hierarchical Attention Networks", EMNLP 2018, §2.1-2.2. With h_t of a word of the current
+sentence and h^j of the words of the j-th sentence before it, in the last layer:
 
 ==========  ==========================================================================
 word        ``s_j = MHA(f_w(h_t), h^j, h^j)`` for each of the k sentences before
@@ -10,8 +10,7 @@ sentence    ``d_t = FFN(MHA(f_s(h_t), s, s))`` with ``s = (s_1, .., s_k)``
 gate        ``l = sigmoid(W_h h_t + W_d d_t)``, and ``l h_t + (1 - l) d_t`` is handed on
 ==========  ==========================================================================
 
-``f_w`` and ``f_s`` are linear, and FFN has its residual and LayerNorm around it, as in a layer.
-A sentence without one before it keeps its states.
+``f_w`` and ``f_s`` are linear; FFN has residual and LayerNorm. A first sentence keeps its states.
 """
 
 from __future__ import annotations
@@ -42,8 +41,8 @@ class SentencesBefore(PlanPart):
 
     Attributes:
         words: for each distance from 1 the current tokens ``(n,)`` with a sentence so far before
-            them, and the plan by which they attend to its words.
-        some: ``(m,)`` the current tokens with any sentence before them; None: there are none.
+            them, and their plan of attention to its words.
+        some: ``(m,)`` the current tokens with any sentence before them, or None.
         mask: ``(m, 1, 1, distances)`` True where they have one.
     """
 
@@ -57,7 +56,7 @@ def sentences_before(layout: DocumentLayout, words: Tensor, shapes: str) -> Sent
 
     Args:
         layout: sentences of the rows.
-        words: ``(sentences,)`` how many tokens of each are attended to.
+        words: ``(sentences,)`` tokens of each that are attended to.
         shapes: one of :data:`gtrans.modules.group_attention.SHAPES`.
     """
     counts = layout.sentence_counts.numpy()
@@ -99,12 +98,9 @@ class HierarchicalAttention(ResidualLayer):
         """Refine the states of the current sentences.
 
         Args:
-            h: ``(tokens, dim)`` of the current sentences, one after the other.
-            keys: ``(key tokens, dim)`` states that hold the sentences before them.
+            h: ``(tokens, dim)`` of the current sentences, as the result.
+            keys: ``(key tokens, dim)`` states of the sentences before.
             before: the plan of this batch.
-
-        Returns:
-            ``(tokens, dim)``.
         """
         if before.some is None:
             if not self.training:
@@ -124,12 +120,9 @@ class HierarchicalAttention(ResidualLayer):
         """Refine the states of the newest words of hypotheses.
 
         Args:
-            h: ``(hypotheses, dim)``.
-            before: :meth:`sources` of the sentences before, the nearest first.
-            group: the group of layers whose states are attended to.
-
-        Returns:
-            ``(hypotheses, dim)``.
+            h: ``(hypotheses, dim)``, as the result.
+            before: :meth:`sources`, the nearest sentence first.
+            group: the group of layers to attend to.
         """
         if not before:
             return h
@@ -138,7 +131,7 @@ class HierarchicalAttention(ResidualLayer):
         return self._refined(h, torch.stack(words, 1), None)
 
     def sources(self, sentence: PackedContext) -> SharedSources:
-        """Project the keys and values of a sentence of each document for all hypotheses.
+        """Project the keys and values of a sentence of each document.
 
         ``sentence.states (words, groups * dim)`` hold one group of layers or several.
         """

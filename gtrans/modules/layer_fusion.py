@@ -1,14 +1,11 @@
-"""The output of a stack of layers: of its last layer, or of several layers fused.
+"""The output of a stack of layers: its last layer, or several layers fused.
 
 GTRANS (Yang et al. 2022, "GTRANS: Grouping and Fusing Transformer Layers for Neural Machine
 Translation") fuses groups of layers: Eq 2 in the encoder, Eq 3-4 in the decoder, and the
-probabilities of the decoder's groups by Eq 5-6. Where the authors' code differs, both can be had.
-The other classes are the methods that the paper compares it with.
+probabilities of the decoder's groups by Eq 5-6. The other classes are methods that the paper
+compares.
 
-A :class:`LayerFusion` belongs to a stack. It decides how each layer is stored
-(:meth:`LayerFusion.remember`), what the next layer reads (:meth:`LayerFusion.layer_input`) and
-what the stack returns (``forward``). ``states`` is the list of all stored states: first the
-embedded input, then every layer that has run.
+``states`` is the list of all stored states: the embedded input, then every layer that has run.
 """
 
 from __future__ import annotations
@@ -25,8 +22,8 @@ class LayerFusion(nn.Module):
     """The plain stack: a layer reads the one below, and the last one is the result.
 
     Attributes:
-        reads_all: it reads the states of all layers, not only of the last one.
-        normalises: its result is normalised, so that pre-norm stacks add no final norm.
+        reads_all: it reads all states, not only the last.
+        normalises: its result is normalised, so pre-norm stacks add no final norm.
     """
 
     reads_all = False
@@ -56,11 +53,11 @@ def run_layers(
 
     Args:
         fusion: combines the states of the layers.
-        layers: the layers to run, from the bottom.
+        layers: from the bottom.
         x: ``(.., dim)`` the embedded input.
-        keep_all: return the states of all layers, even if ``fusion`` reads only the last one.
-        cut: how many layers read all tokens, and a function that drops the tokens of a state that
-            later layers do not need; None: all layers read all tokens.
+        keep_all: return the states of all layers, even if ``fusion`` reads only the last.
+        cut: how many layers read all tokens, and a function that drops tokens for the others; None:
+            all layers read all tokens.
 
     Returns:
         the result ``(groups, .., dim)``, and the states of input and layers, or of the last layer.
@@ -81,7 +78,7 @@ def run_layers(
 
 
 def group_tops(layers: int, group_size: int) -> list[int]:
-    """Return the numbers, from 1, of the groups' last layers: ``alpha_i = min(i T, L)`` of Eq 2."""
+    """Return the groups' last layers, from 1: ``alpha_i = min(i T, L)`` of Eq 2."""
     tops = range(group_size, layers + group_size, group_size)
     return [min(top, layers) for top in tops]
 
@@ -89,8 +86,8 @@ def group_tops(layers: int, group_size: int) -> list[int]:
 class EncoderGroupFusion(LayerFusion):
     """Eq 2: the mean of the groups' last layers, each times a scalar gate, normalised.
 
-    A single group has no LayerNorm, nor has a stack that ends with one. If only the bottom layers
-    have run, their groups are fused; the last one may then be incomplete (figure 7).
+    A single group has no LayerNorm, nor a stack that ends with one. If only the bottom layers have
+    run, their groups are fused (figure 7).
     """
 
     reads_all = True
@@ -122,9 +119,9 @@ GROUP_FUSIONS = ("sum", "mean", "last")
 class DecoderGroupFusion(LayerFusion):
     """One state for every group of the decoder (Eq 3).
 
-    ``sum`` is Eq 4: its layers, each times a scalar gate. The authors' code divides this sum
-    by the number of layers (``mean``, its type ``dense``) or, by default, takes the group's last
-    layer without a gate (``last``, its type ``sparse``).
+    ``sum`` is Eq 4: the group's layers, each times a scalar gate. The authors' code divides by the
+    number of layers (``mean``, its ``dense``) or, by default, takes the last layer (``last``, its
+    ``sparse``).
 
     Attributes:
         bias: where gates begin, and the weights of the groups' probabilities.
@@ -135,10 +132,9 @@ class DecoderGroupFusion(LayerFusion):
     weights: nn.Parameter | None
 
     def __init__(self, layers: int, group_size: int, kind: str = "sum", bias: float = 0.0) -> None:
-        """``kind`` is one of :data:`GROUP_FUSIONS`.
+        """Gates of last layers begin at ``sigmoid(bias)``, others at ``sigmoid(-bias)``.
 
-        The gates of the groups' last layers begin at ``sigmoid(bias)``, others at
-        ``sigmoid(-bias)``.
+        ``kind``: one of :data:`GROUP_FUSIONS`.
         """
         super().__init__()
         self.tops = group_tops(layers, group_size)
@@ -160,7 +156,7 @@ class DecoderGroupFusion(LayerFusion):
         return self.tops[last - 1]
 
     def forward(self, states: Sequence[Tensor]) -> Tensor:
-        """``(groups in use, .., dim)``; ``states`` may lack the layers above these groups."""
+        """``(groups in use, .., dim)``; layers above these groups may be missing."""
         layers = states[1:]
         # One product for all groups: the time of a decoding step is mainly kernel launches.
         members = self.members[self.groups, : len(layers)]
@@ -174,7 +170,7 @@ class DecoderGroupFusion(LayerFusion):
 
 
 class ProbabilityFusion(nn.Module):
-    """Eq 5-6: the weights psi of the decoder's groups in the probability of a word."""
+    """Eq 5-6: the weights psi of the decoder's groups in a word's probability."""
 
     def __init__(self, groups: int, dim: int, bias: float = 0.0) -> None:
         """The odds of the last group begin at ``exp(bias)`` to 1 against every other one."""
@@ -184,7 +180,7 @@ class ProbabilityFusion(nn.Module):
         nn.init.constant_(self.weights.data[-1:], bias * self.temperature)
 
     def log_weights(self, groups: slice) -> Tensor:
-        """``(groups in use,)`` log psi in single precision, normalised over these groups."""
+        """``(groups in use,)`` log psi, normalised over these groups."""
         weights = self.weights[groups].float() / self.temperature
         return torch.log_softmax(weights, 0)
 
@@ -193,7 +189,7 @@ PROBABILITY_FUSIONS = ("arithmetic", "geometric")
 
 
 def fuse_probabilities(logits: Tensor, log_weights: Tensor, kind: str = "arithmetic") -> Tensor:
-    """Fuse the groups' logits to log-probabilities of a word, in single precision.
+    """Fuse the groups' logits to log-probabilities of a word.
 
     Args:
         logits: ``(groups, .., vocabulary)``.
@@ -211,17 +207,14 @@ def fuse_probabilities(logits: Tensor, log_weights: Tensor, kind: str = "arithme
 
 
 def fuse_log_probs(log_probs: Tensor, log_weights: Tensor, kind: str) -> Tensor:
-    """Fuse the log-probabilities of all groups.
+    """Fuse log-probabilities ``(groups, ..)`` to ``(..)``.
 
     Args:
-        log_probs: ``(groups, ..)``.
+        log_probs: before fusion.
         log_weights: ``(groups,)`` log psi.
         kind: ``arithmetic``: ``log sum_i psi_i P_i`` (Eq 5); ``geometric``: ``sum_i psi_i log
-            P_i``, the negative of Eq 7, by which the authors' code searches. The second is at
-            most as large, and its exponentials add up to less than 1.
-
-    Returns:
-        ``(..)``.
+            P_i``, the negative of Eq 7, as in the authors' search; its exponentials add up to
+            less than 1.
     """
     other_dimensions = [1] * (log_probs.dim() - 1)
     weights = log_weights.view(-1, *other_dimensions)
@@ -238,7 +231,7 @@ class TransparentAttention(nn.Module):
         self.weights = nn.Parameter(torch.zeros(decoder_layers, encoder_layers + 1))
 
     def forward(self, states: Sequence[Tensor]) -> list[Tensor]:
-        """Return for each decoder layer the ``(.., dim)`` states that it attends to."""
+        """Return for each decoder layer the ``(.., dim)`` states that it sees."""
         logits = self.weights[:, : len(states)].float()
         weights = torch.softmax(logits, 1).to(states[0].dtype)  # (decoder layers, states)
         return [_weighted_sum(mixture, states) for mixture in weights]
@@ -247,8 +240,7 @@ class TransparentAttention(nn.Module):
 class LayerCombination(LayerFusion):
     """DLCL, Wang et al. 2019 (ACL): each layer reads a linear combination of all below it.
 
-    As in the paper for pre-norm layers: every state has its own LayerNorm, and the weights begin as
-    an average.
+    Every state has its own LayerNorm; the weights begin as an average.
     """
 
     reads_all = True
@@ -277,10 +269,7 @@ class LayerCombination(LayerFusion):
 
 
 class RepresentationFusion(LayerFusion):
-    """MLRF, Wang et al. 2018 (COLING): a feed-forward network fuses all layers of a stack.
-
-    The network is ``LN(W2 relu(W1 [h_1; ..; h_L]))``, with the residual of the last layer.
-    """
+    """MLRF, Wang et al. 2018 (COLING): ``LN(W2 relu(W1 [h_1; ..; h_L]) + h_L)``."""
 
     reads_all = True
 
@@ -310,7 +299,6 @@ def _first_weights(number: int, chosen: Sequence[int], bias: float) -> Tensor:
 
 
 def _weighted_sum(weights: Tensor, states: Sequence[Tensor]) -> Tensor:
-    """``sum_i weights[i] * states[i]``, without stacking the states."""
     total = weights[0] * states[0]
     for weight, state in zip(weights[1:], states[1:], strict=True):
         total = total + weight * state

@@ -3,20 +3,20 @@
 Feng, Li, Song, Zheng and Koehn, "Learn To Remember: Transformer with Recurrent Memory for
 Document-Level Machine Translation", 2022. A layer holds a matrix M of ``size`` vectors for every
 document. The states h of step t - 1 update M, then the states of step t read it. A step is a
-sentence as in the paper, or a chunk: several sentences that attend to each other.
+sentence, as in the paper, or a chunk.
 
 ====  =====================================================================================
 Eq 1  h is the output of the layer's self-attention
-Eq 4  ``M <- M + PE(slots)``: the memory itself changes, so the residual of Eq 2 has PE, too
+Eq 4  ``M <- M + PE(slots)``: the residual of Eq 2 has PE, too
 Eq 2  ``M' = AddNorm(MHA(M, h, h))``
 Eq 3  ``M <- AddNorm(FFN(M'))``
-Eq 5  ``h <- MHA(h, M, M)``, as printed without residual and norm. The authors' code has
-      both, ``h <- AddNorm(MHA(h, M, M))``, which is the default here; ``h + MHA(h, M, M)``,
-      which begins as ``h``, is for models that go on from one without memory
+Eq 5  ``h <- MHA(h, M, M)`` (``printed``); in the authors' code ``h <- AddNorm(MHA(h, M, M))``
+      (``residual``, the default); ``h + MHA(h, M, M)``, at first ``h`` (``added``), for
+      models that go on from one without memory
 ====  =====================================================================================
 
-Within one layer, h does not depend on M. So all steps of a batch run through self-attention at
-once, the memory is updated step by step, and all steps read it at once.
+Within a layer h does not depend on M, so all steps run through self-attention at once, the memory
+is updated step by step, and all steps read it at once.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class MemorySpec:
     Attributes:
         size: memory vectors of a document (d_M).
         bptt: how many steps back a gradient reaches, at least 1; -1: to the first step.
-        output: how Eq 5 is computed, one of :data:`OUTPUTS`.
+        output: one of :data:`OUTPUTS` (Eq 5).
     """
 
     size: int
@@ -63,12 +63,12 @@ class MemorySpec:
 
     @property
     def passes(self) -> int:
-        """The number of passes over a batch in training.
+        """The number of passes over a batch in training, one for each distance up to ``bptt``.
 
-        Memories of lower layers reach further back than a layer's own. So that a gradient ends
-        exactly ``bptt`` steps back, there is one pass for each distance: the first reads memories
-        without gradient, every later one updates them once from the states of the pass before.
-        All passes compute the same values.
+        Memories of lower layers reach further back than a layer's own. So that gradients end
+        exactly ``bptt`` steps back, the first pass reads memories without gradient, and every later
+        one updates them once from the states of the pass before. All passes compute the same
+        values.
         """
         return max(self.bptt, 0) + 1
 
@@ -78,15 +78,14 @@ class MemoryFlow:
     """The memories with which a pass over a batch of documents begins and ends.
 
     Attributes:
-        entering: ``(documents, memories, size, dim)`` values at the beginning, without gradient;
-            None: all documents begin.
+        entering: ``(documents, memories, size, dim)`` first values, without gradient; None: all
+            documents begin.
         fresh: ``(documents,)`` True if a document begins, with the learned initial memory;
             None: all do.
-        leaving: number of a memory -> its values ``(documents, size, dim)`` after the last
-            step, without gradient.
-        earlier: number of a memory -> the states that wrote to it in the last pass, and its
-            values at every step.
-        encoded: the encoded source, kept until the translation can update the decoder's memories.
+        leaving: ``(documents, size, dim)`` values after the last step, without gradient, by memory.
+        earlier: by memory, the states that wrote to it in the last pass, and its values at every
+            step.
+        encoded: the encoded source, until the translation updates the decoder's memories.
     """
 
     entering: Tensor | None = None
@@ -106,7 +105,7 @@ class MemoryFlow:
 
     @classmethod
     def of(cls, memories: Sequence[Tensor | None]) -> MemoryFlow:
-        """Stack the memories ``(memories, size, dim)`` of documents; None: a document begins."""
+        """Stack memories ``(memories, size, dim)`` of documents; None: a document begins."""
         going_on = [memory for memory in memories if memory is not None]
         if not going_on:
             return cls()
@@ -127,7 +126,7 @@ class MemoryFlow:
 
     @property
     def left(self) -> Tensor:
-        """``(documents, memories, size, dim)``: the values with which the next pass begins."""
+        """``(documents, memories, size, dim)`` values for the next pass."""
         values = [self.leaving[number] for number in sorted(self.leaving)]
         return torch.stack(values, 1)
 
@@ -158,8 +157,8 @@ class MemoryPlan(PlanPart):
     Attributes:
         order: ``(documents,)`` the numbers of the sorted documents.
         inverse: ``(documents,)`` the index of each document among the sorted ones.
-        active: for every step the number of documents that have it.
-        widths: for every step the most tokens that write.
+        active: documents at every step.
+        widths: most writing tokens at every step.
         masks: for every step ``(active, 1, 1, width)`` True on real tokens, or None.
         gather: packed tokens to the tokens of the steps; None: they are the same.
         to_layout: ``(steps,)`` from (step, sorted document) to the order of the layout.
@@ -176,7 +175,7 @@ class MemoryPlan(PlanPart):
     reading: AttentionPlan
 
     def by_step(self, packed: Tensor) -> list[Tensor]:
-        """Split ``(tokens, dim)`` into ``(active, width, dim)`` for every step; padding varies."""
+        """Split ``(tokens, dim)`` into ``(active, width, dim)`` per step; padding is arbitrary."""
         padded = packed if self.gather is None else self.gather.pad(packed)
         # Split, not sliced: the gradient of every slice would be a tensor of full size.
         sizes = []
@@ -198,9 +197,9 @@ def memory_plan(
     """Plan, on the host, the updates of a batch for all layers of one side.
 
     Args:
-        layout: sentences and chunks of every row; a row is (a part of) one document.
+        layout: sentences and chunks; a row is (a part of) one document.
         size: memory vectors of a document.
-        written: ``(steps,)`` how many first tokens of a step update the memory (None: all).
+        written: ``(steps,)`` how many first tokens of a step update the memory; None: all.
         shapes: one of :data:`gtrans.modules.group_attention.SHAPES`.
         steps: one of :data:`gtrans.modules.STEPS`.
     """
@@ -249,11 +248,7 @@ def memory_plan(
 
 
 class RecurrentMemory(ResidualLayer):
-    """The memory of one layer: initial vectors, update attention, output attention.
-
-    Attributes:
-        number: the number of this memory in a :class:`MemoryFlow`.
-    """
+    """The memory of one layer; ``number`` is its place in a :class:`MemoryFlow`."""
 
     def __init__(self, spec: LayerSpec, memory: MemorySpec, number: int = 0) -> None:
         # Updates are post-norm in every model: with pre-norm, M would grow without bound.
@@ -276,12 +271,9 @@ class RecurrentMemory(ResidualLayer):
         """Update the memory step by step, then let every step read its memory.
 
         Args:
-            h: ``(tokens, dim)`` packed output of self-attention.
-            flow: holds the memory before the first steps, receives the memory after the last.
+            h: ``(tokens, dim)`` packed output of self-attention, as the result.
+            flow: holds the first memory, receives the last.
             plan: for all memories of this side.
-
-        Returns:
-            ``(tokens, dim)``.
         """
         number = self.number
         initial = flow.at_start(number, self.initial, plan.order.numel())
@@ -324,10 +316,7 @@ class RecurrentMemory(ResidualLayer):
     def _recur(
         self, states: Tensor, plan: MemoryPlan, start: Tensor
     ) -> tuple[list[Tensor], Tensor]:
-        """Return the memory ``(active, size, dim)`` of each step, and ``(documents, ..)`` after.
-
-        Documents are in the order of the plan.
-        """
+        """Return the memory ``(active, size, dim)`` of each step, and ``(documents, ..)`` after."""
         read, updated = [], []
         memory = start
         for active, key, value, mask in self._written(states, plan):
@@ -353,13 +342,13 @@ class RecurrentMemory(ResidualLayer):
     def _written(
         self, states: Tensor, plan: MemoryPlan
     ) -> Iterator[tuple[int, Tensor, Tensor, Tensor | None]]:
-        """Yield for every step the number of active documents, keys, values and mask."""
+        """Yield active documents, keys, values and mask of every step."""
         keys = plan.by_step(self.update_attn.k_proj(states))
         values = plan.by_step(self.update_attn.v_proj(states))
         return zip(plan.active, keys, values, plan.masks, strict=True)
 
     def _update(self, memory: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
-        """Return the new ``(active, size, dim)`` by Eq 4, 2 and 3 from ``(.., width, dim)``."""
+        """Return the new ``(active, size, dim)`` by Eq 4, 2 and 3."""
         shape = memory.shape
         with_slots = (memory + self._slot_signal()).flatten(0, 1)
         attend = partial(self.update_attn.attend, key=key, value=value, mask=mask)
@@ -377,14 +366,11 @@ class RecurrentMemory(ResidualLayer):
         return self.output_attn.k_proj(memory), self.output_attn.v_proj(memory)
 
     def step(self, h: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        """Let one new token of every hypothesis read the memory.
+        """Let a new token of every hypothesis read the memory.
 
         Args:
-            h: ``(hypotheses, dim)``.
-            key, value: as returned by :meth:`prepare`.
-
-        Returns:
-            ``(hypotheses, dim)``.
+            h: ``(hypotheses, dim)``, as the result.
+            key, value: from :meth:`prepare`.
         """
         attend = partial(self.output_attn.attend, key=key, value=value, mask=None)
         return self._read(h, attend)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 
 def autocast_dtype(device: torch.device) -> torch.dtype | None:
-    """Return the precision of autocast on ``device``; None where it is off or missing."""
+    """Return the precision of autocast on ``device``; None: it is off or missing."""
     if not torch.amp.is_autocast_available(device.type):
         return None
     if not torch.is_autocast_enabled(device.type):
@@ -26,9 +26,9 @@ def without_autocast(device: torch.device) -> AbstractContextManager[object]:
 
 
 class Int8Linear(nn.Module):
-    """``nn.Linear`` for inference on a CPU, with weights of 8 bits and a scale for each output.
+    """``nn.Linear`` for inference on a CPU: weights of 8 bits, a scale for each output.
 
-    Inputs become 8 bits, too, by one scale for all of them at a time.
+    Inputs become 8 bits by one scale for all at a time.
 
     Attributes:
         weight: empty, of the type and on the device of the outputs.
@@ -57,7 +57,7 @@ class Int8Linear(nn.Module):
 
 
 def to_int8(model: nn.Module) -> None:
-    """Replace all linear layers by layers of 8 bits; the model can then only infer, on a CPU."""
+    """Replace all linear layers by 8-bit ones; the model can then only infer, on a CPU."""
     for module in list(model.modules()):
         for name, child in list(module.named_children()):
             if isinstance(child, nn.Linear):

@@ -39,7 +39,7 @@ def transformers(feature: str) -> Any:
 
 @contextmanager
 def loading(name: str, what: str) -> Iterator[None]:
-    """While transformers loads ``what`` of ``name``, tell its many errors in one line."""
+    """Report any error of transformers in loading ``what`` of ``name`` in one line."""
     try:
         yield
     except Exception as error:
@@ -50,13 +50,9 @@ def loading(name: str, what: str) -> Iterator[None]:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The object in a JSON file of a pretrained model.
+    """The object in a JSON file of a pretrained model; GtransError if it is damaged.
 
-    :mod:`gtrans.files` would refuse its numbers of 31 digits, which transformers
-    writes for a length without limit.
-
-    Raises:
-        GtransError: it is not readable, or no object.
+    :mod:`gtrans.files` would reject transformers' numbers of 31 digits, for a length without limit.
     """
     with reading(path, "its JSON"):
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -69,8 +65,7 @@ def read_weights(folder: Path) -> dict[str, Tensor]:
     """The tensors of the model in a folder, by name; empty if it has none of :data:`WEIGHTS`.
 
     Raises:
-        GtransError: a file is missing or damaged, or holds something else than tensors of finite
-            numbers; the library safetensors is missing.
+        GtransError: a file is missing or damaged, or not only tensors of finite numbers.
     """
     path = next((folder / name for name in WEIGHTS if (folder / name).is_file()), None)
     if path is None:
@@ -94,7 +89,6 @@ def read_weights(folder: Path) -> dict[str, Tensor]:
 
 
 def _read(path: Path) -> dict[str, Tensor]:
-    """The tensors of one file."""
     require(["safetensors"], f"{path}: reading it")
     from safetensors.torch import load_file
 

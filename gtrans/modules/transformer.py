@@ -1,11 +1,9 @@
-"""Transformer layers on packed states, and all that they consist of.
+"""Transformer layers on packed states, with the parameter names of fairseq's layers.
 
-Parameter names follow fairseq's layers. Attention is over groups, over documents, or both combined
-by a gate. A layer knows nothing of documents: plans of who sees whom and all other input are in
-:class:`LayerInputs`, in a search in :class:`gtrans.modules.decode_state.LayerKeys`. A model may
-switch on two parts of a layer, which are None in a new one: ``context_attn``, a second attention
-next to self-attention in the encoder and next to cross-attention in the decoder (or, with a
-LayerNorm of its own, behind self-attention in both), and ``memory``, behind self-attention.
+Attention is over groups, over documents, or both combined by a gate. Plans of who sees whom and
+all other input of a layer are in :class:`LayerInputs`, in a search in
+:class:`gtrans.modules.decode_state.LayerKeys`. A model may add two parts to a layer:
+``context_attn`` and ``memory``.
 """
 
 from __future__ import annotations
@@ -40,7 +38,7 @@ _LEVELS = 1 << 16
 
 
 def lowered(query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
-    """Convert both to the precision of autocast, if it is on, before several projections do."""
+    """Convert both to the precision of autocast, if it is on, once for several projections."""
     dtype = autocast_dtype(query.device)
     if dtype is None:
         return query, key
@@ -49,11 +47,7 @@ def lowered(query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class Linear(nn.Linear):
-    """``nn.Linear``, with the same parameters.
-
-    A decoding step of one document has few states, but reads all weights of the model. Then
-    ``W x'``, with the weight as the left factor, is faster on a CPU by a third or more.
-    """
+    """``nn.Linear``, faster by a third for the few states of a decoding step on a CPU."""
 
     def forward(self, input: Tensor) -> Tensor:
         """``(.., in) -> (.., out)``."""
@@ -70,9 +64,8 @@ class Linear(nn.Linear):
 def dropout(x: Tensor, probability: float, training: bool) -> Tensor:
     """Zero each element with ``probability``, scale the others so that the mean stays.
 
-    On a CPU torch draws a Bernoulli number for each element, which takes as long as a projection
-    of a small model. Here one random 64-bit number decides on four elements, 16 bits each;
-    probabilities are rounded to multiples of ``2 ** -16``, and so is the scale.
+    On a CPU one random 64-bit number decides on four elements, faster than torch's Bernoulli
+    numbers; probabilities are rounded to multiples of ``2 ** -16``.
     """
     if not x.is_cpu:
         return F.dropout(x, probability, training)
@@ -95,7 +88,7 @@ def dropout(x: Tensor, probability: float, training: bool) -> Tensor:
 
 @dataclass(frozen=True)
 class Pairs:
-    """Who attends to whom in attention that has no plan; ``visible``: ``(queries, keys)``."""
+    """Who attends to whom where there is no plan; ``visible (queries, keys)``."""
 
     visible: Tensor
 
@@ -107,11 +100,11 @@ KINDS = ("group", "global", "combined")
 
 
 class MultiheadAttention(nn.Module):
-    """Multi-head attention (Eq 5) inside segments, with the parameter names of fairseq's.
+    """Multi-head attention (Eq 5) inside segments, with fairseq's parameter names.
 
     Attributes:
         backend: one of :data:`gtrans.modules.group_attention.BACKENDS`.
-        observer: called with the attention weights; None: weights are not computed apart.
+        observer: called with the attention weights, or None.
     """
 
     def __init__(
@@ -154,8 +147,8 @@ class MultiheadAttention(nn.Module):
         Args:
             query: ``(groups * queries, dim)``, not projected; as the result.
             key, value: ``(groups, keys, dim)``.
-            mask: ``(groups, 1, 1 or queries, keys)``: True on visible keys, or a number that is
-                added to the scores; None: all keys are visible.
+            mask: ``(groups, 1, 1 or queries, keys)``: True on visible keys, or a number added to
+                the scores; None: all keys are visible.
         """
         groups = key.size(0)
         head_dim = key.size(2) // self.heads
@@ -191,15 +184,14 @@ class MultiheadAttention(nn.Module):
 
 
 class Gate(nn.Module):
-    """Mixes a layer's own state with another: Eq 10 of G-Transformer, and the gates of others.
+    """Mixes a layer's own state with another (Eq 10 of G-Transformer).
 
-    ``H = g H_own + (1 - g) H_other`` with ``g = sigmoid([H_own, H_other] W + b)`` or, if the other
-    state comes first in the equation, ``H = g H_other + (1 - g) H_own`` with
-    ``g = sigmoid([H_other, H_own] W + b)``.
+    ``H = g H_own + (1 - g) H_other`` with ``g = sigmoid([H_own, H_other] W + b)``; with
+    ``other_first``, own and other change places.
     """
 
     def __init__(self, dim: int, bias: float | None = None, other_first: bool = False) -> None:
-        """``bias``: every gate begins at ``sigmoid(bias)`` on the own side; None: random gates."""
+        """``bias``: gates begin at ``sigmoid(bias)`` on the own side; None: random."""
         super().__init__()
         self.other_first = other_first
         self.proj = Linear(2 * dim, dim)
@@ -220,8 +212,8 @@ class Gate(nn.Module):
 class DocumentAttention(MultiheadAttention):
     """The attention of a document model: group, global, or both combined by a gate.
 
-    In a combined layer, the projections of the class itself belong to group attention: they have
-    the names of a sentence Transformer's attention, whose checkpoints so fit.
+    In a combined layer the projections of the class itself belong to group attention, so that
+    checkpoints of a sentence Transformer fit.
     """
 
     def __init__(
@@ -252,7 +244,7 @@ class DocumentAttention(MultiheadAttention):
 
         Args:
             query, key: packed states; values are the keys.
-            plans: of ``group`` and ``global`` attention, as far as the kind needs them.
+            plans: of ``group`` and ``global`` attention, as the kind needs them.
             query_order: ``(queries, dim)`` embedded sentence numbers, added to the queries of
                 global attention; None: positions count through the document.
             key_order: ``(keys, dim)``, the same for the keys.
@@ -275,7 +267,7 @@ class DocumentAttention(MultiheadAttention):
 
         Args:
             x: ``(hypotheses, dim)``, as the result.
-            keys: the keys so far of each kind of attention; the last columns are written.
+            keys: by kind of attention; the last columns are written.
             order: ``(hypotheses, dim)`` as ``query_order`` in :meth:`forward`.
         """
 
@@ -326,7 +318,7 @@ class PackedContext:
 
     Attributes:
         states: ``(context tokens, width)``, row after row.
-        lengths: ``(batch,)`` number of context tokens of each row, at least one.
+        lengths: ``(batch,)`` context tokens of each row, at least one.
     """
 
     states: Tensor
@@ -356,24 +348,19 @@ class PackedContext:
 class ContextAttention(nn.Module):
     """Attention to the context of a sentence, combined with a layer's own attention.
 
-    Both have the same queries.
-
     Guo Zhiyu, "Incorporating BERT into Document-Level Neural Machine Translation", master's thesis,
-    2021 (Eq 3.4, a figure there, is inferred from figure 3.3 and Eq 3.8):
+    2021 (Eq 3.4 is inferred from figure 3.3 and Eq 3.8):
 
     ========  =============================================================================
-    Eq 3.4    ``D = MultiHead(S, C, C)`` next to self-attention ``B`` in the encoder, inferred
+    Eq 3.4    ``D = MultiHead(S, C, C)`` next to self-attention ``B`` in the encoder
     Eq 3.5    ``A = g * B + (1 - g) * D``, ``g = sigmoid([B, D] W + b)``
     Eq 3.8    ``F = MultiHead(E, C, C)`` next to cross-attention ``G`` in the decoder
     Eq 3.10   ``H = d * F + (1 - d) * G``, ``d = sigmoid([F, G] W + b)``
     ========  =============================================================================
 
-    BERT-fused (Zhu et al. 2020) has their mean instead of a gate, and in training drop-net (Eq
-    2.16-2.17): with a given probability only one of the two.
-
-    In the document-aware Transformer (Zhang et al. 2018) context attention is a sublayer of its
-    own, behind self-attention on both sides, with the output of self-attention as queries. The gate
-    stands where other sublayers have the residual connection.
+    BERT-fused (Zhu et al. 2020) takes the mean, in training with drop-net (Eq 2.16-2.17): with a
+    given probability only one of the two. In the document-aware Transformer (Zhang et al. 2018)
+    context attention is a sublayer behind self-attention, whose residual is the gate.
     """
 
     def __init__(
@@ -391,8 +378,7 @@ class ContextAttention(nn.Module):
         Args:
             attention: queries have the layer's width, keys the context's.
             combine: one of :data:`COMBINATIONS`.
-            context_first: order of the two sides in the equations; False in encoders, True in
-                decoders.
+            context_first: order in the equations; False in encoders, True in decoders.
             gate_bias: see :class:`Gate`.
             drop_net: with ``mean``, the probability that training uses only one of the two.
             norm: LayerNorm of a sublayer of its own; None: next to the layer's own attention.
@@ -407,7 +393,7 @@ class ContextAttention(nn.Module):
             self.gate = Gate(attention.dim, gate_bias, context_first)
 
     def combine(self, own: Tensor, context: Tensor) -> Tensor:
-        """Return the gated sum or the mean (with drop-net) of two ``(.., dim)`` states."""
+        """Return the gated sum or the mean of two ``(.., dim)`` states."""
         if self.gate is not None:
             mixed: Tensor = self.gate(own, context)
             return mixed
@@ -415,7 +401,7 @@ class ContextAttention(nn.Module):
         return (1 - share) * own + share * context
 
     def context_share(self, u: float) -> float:
-        """Return the context's share for a random number ``u`` in 0 .. 1 (Eq 2.16-2.17)."""
+        """Return the context's share for a random ``u`` in 0 .. 1 (Eq 2.16-2.17)."""
         half = self.drop_net / 2
         if u < half:
             return 1.0 if self.context_first else 0.0
@@ -442,20 +428,17 @@ class LayerSpec:
     """The sizes and switches shared by all layers of one side.
 
     Attributes:
-        dim: width of the model.
-        ffn_dim: width of the feed-forward network.
+        dim, ffn_dim: widths of the model and the feed-forward network.
         heads: attention heads.
         dropout, attention_dropout, activation_dropout: probabilities.
-        activation: name of the feed-forward network's activation.
+        activation: one of :data:`ACTIVATIONS`.
         pre_norm: LayerNorm before each sublayer instead of after its residual.
-        rezero: no LayerNorm; the outputs of a layer's sublayers are multiplied by a learned scalar,
-            0 at the beginning (Bachlechner et al. 2020).
+        rezero: no LayerNorm; sublayers' outputs times a learned scalar, at first 0 (Bachlechner et
+            al. 2020).
         gate_bias: see :class:`Gate`.
         norm_eps: epsilon of LayerNorm (1e-12 in BERT).
-        ffn_init: how feed-forward networks begin, one of :data:`FFN_INITS`: Xavier's uniform
-            weights and no bias, or the default of ``nn.Linear``, uniform in ``+-1 / sqrt(inputs)``,
-            bias included. With an inner width of twice the model's, the output of Xavier's has
-            eight times the variance; with four times, 5.8 times.
+        ffn_init: one of :data:`FFN_INITS`: Xavier's uniform weights and no bias, or the default of
+            ``nn.Linear``.
         two_feed_forwards: a decoder layer has a feed-forward network behind self-attention, too.
     """
 
@@ -474,7 +457,7 @@ class LayerSpec:
     two_feed_forwards: bool = False
 
     def feed_forward(self) -> tuple[Linear, Linear]:
-        """Return the two new matrices of a feed-forward network."""
+        """Return two new matrices of a feed-forward network."""
         inner = Linear(self.dim, self.ffn_dim)
         outer = Linear(self.ffn_dim, self.dim)
         if self.ffn_init == "xavier":
@@ -484,11 +467,11 @@ class LayerSpec:
         return inner, outer
 
     def norm(self) -> nn.Module:
-        """Return a new LayerNorm of this layer's width; with ``rezero`` the identity."""
+        """Return a new LayerNorm; with ``rezero`` the identity."""
         return nn.Identity() if self.rezero else nn.LayerNorm(self.dim, self.norm_eps)
 
     def attention(self, kind: str) -> DocumentAttention:
-        """Return a new attention of this layer's sizes; ``kind``: one of :data:`KINDS`."""
+        """Return a new attention; ``kind``: one of :data:`KINDS`."""
         return DocumentAttention(self.dim, self.heads, self.attention_dropout, kind, self.gate_bias)
 
 
@@ -533,14 +516,14 @@ class LayerInputs:
     """The inputs of all layers of one side in a pass, besides their states.
 
     Attributes:
-        own: plans of self-attention (``group``, ``global``) and of context attention (``context``).
+        own: plans of self-attention (``group``, ``global``) and context attention (``context``).
         cross: plans of cross-attention (``group``, ``global``).
         order: ``(tokens, dim)`` embedded sentence numbers; None: positions count through the
-            document (:meth:`DocumentAttention.forward`).
+            document.
         source_order: ``(source tokens, dim)``, the same for the source.
         context: the context of each source, or None.
         memory: the :class:`~gtrans.modules.memory.MemoryFlow` of the batch, or None.
-        memory_plan: the plan of the memories of this side, or None.
+        memory_plan: the plan of this side's memories, or None.
     """
 
     own: Mapping[str, AttentionPlan]
@@ -556,17 +539,16 @@ class TransformerLayer(ResidualLayer):
     """A layer of the encoder or decoder, with the parts that a model may switch on.
 
     Attributes:
-        checkpoints: in training keep only the layer's input, and compute the rest again for the
+        checkpoints: in training keep only the layer's input and compute the rest again for the
             gradient, with the same dropout (Chen et al. 2016).
         context_attn: attention to a context, or None.
-        memory: its :class:`~gtrans.modules.memory.RecurrentMemory`, or None.
+        memory: a :class:`~gtrans.modules.memory.RecurrentMemory`, or None.
     """
 
     context_attn: ContextAttention | None
     memory: Any
 
     def __init__(self, spec: LayerSpec, attention: str) -> None:
-        """``attention`` is one of :data:`KINDS`."""
         super().__init__(spec)
         self.context_attn = None
         self.memory = None
@@ -577,7 +559,7 @@ class TransformerLayer(ResidualLayer):
     def _computed(
         self, run: Callable[[Tensor, LayerInputs], Tensor], x: Tensor, inputs: LayerInputs
     ) -> Tensor:
-        """Return ``run(x, inputs)``, ``(tokens, dim)``, which may run again for the gradient."""
+        """Return ``run(x, inputs)``, which may run again for the gradient."""
         if not (self.checkpoints and self.training and torch.is_grad_enabled()):
             return run(x, inputs)
         if self.memory is not None and inputs.memory is not None:
@@ -589,7 +571,7 @@ class TransformerLayer(ResidualLayer):
     def _attend_to_self(self, x: Tensor, inputs: LayerInputs, beside: bool) -> Tensor:
         """Apply self-attention, the context behind it and the memory: ``(tokens, dim)``.
 
-        ``beside``: context attention, unless it is behind, has the same queries.
+        ``beside``: context attention may share the queries.
         """
 
         def attend(h: Tensor) -> Tensor:
@@ -604,7 +586,7 @@ class TransformerLayer(ResidualLayer):
         return x
 
     def _reading(self, inputs: LayerInputs) -> _Reading | None:
-        """Context attention of queries ``(tokens, dim)``; None: the layer has none."""
+        """Context attention of queries ``(tokens, dim)``, or None."""
         part, context = self.context_attn, inputs.context
         if part is None or context is None:
             return None
@@ -612,14 +594,14 @@ class TransformerLayer(ResidualLayer):
         return partial(part.attention, key=states, value=states, plan=inputs.own["context"])
 
     def _with_context(self, query: Tensor, own: Tensor, read: _Reading | None) -> Tensor:
-        """``own (tokens, dim)``, combined with context attention that is next to it, if any."""
+        """Combine ``own (tokens, dim)`` with context attention next to it, if any."""
         part = self.context_attn
         if part is None or read is None or part.layer_norm is not None:
             return own
         return part.combine(own, read(query))
 
     def _behind(self, x: Tensor, read: _Reading | None) -> Tensor:
-        """``x (tokens, dim)`` after context attention that is a sublayer of its own, if any."""
+        """Apply context attention that is a sublayer of its own, if any."""
         part = self.context_attn
         if part is None or read is None or part.layer_norm is None:
             return x
@@ -631,10 +613,7 @@ class TransformerLayer(ResidualLayer):
 def _repeatable(
     run: Callable[[Tensor, LayerInputs], Tensor], flow: Any
 ) -> Callable[[Tensor, LayerInputs], Tensor]:
-    """``run``, for calls that all find the memories as they are now; only the first writes.
-
-    ``flow`` is the :class:`~gtrans.modules.memory.MemoryFlow` of the batch.
-    """
+    """Let all calls of ``run`` find the memories as they are now; only the first writes."""
     before = flow.copy()
     calls = count()
 
@@ -664,12 +643,10 @@ class EncoderLayer(TransformerLayer):
 class DecoderLayer(TransformerLayer):
     """Causal self-attention, cross-attention and feed-forward network.
 
-    With ``spec.two_feed_forwards`` another feed-forward network (``fc3``, ``fc4``) comes before
-    cross-attention, as if the layer were two layers of an encoder.
+    With ``spec.two_feed_forwards`` another network (``fc3``, ``fc4``) comes before cross-attention.
     """
 
     def __init__(self, spec: LayerSpec, attention: str, cross_attention: str) -> None:
-        """``attention`` and ``cross_attention``: see :data:`KINDS`."""
         super().__init__(spec, attention)
         self.encoder_attn = spec.attention(cross_attention)
         self.encoder_attn_layer_norm = spec.norm()
@@ -678,12 +655,9 @@ class DecoderLayer(TransformerLayer):
             self.ffn_layer_norm = spec.norm()
 
     def forward(self, x: Tensor, encoded: Tensor, inputs: LayerInputs) -> Tensor:
-        """Apply the layer to given targets: ``(target tokens, dim) -> (target tokens, dim)``.
+        """Apply the layer to given targets: ``x (target tokens, dim)``, as the result.
 
-        Args:
-            x: ``(target tokens, dim)`` packed.
-            encoded: ``(source tokens, dim)`` packed encoder output.
-            inputs: plans and all other input.
+        ``encoded (source tokens, dim)`` is the packed encoder output.
         """
 
         def attend_to_source(h: Tensor) -> Tensor:
@@ -699,11 +673,11 @@ class DecoderLayer(TransformerLayer):
         return self._computed(run, x, inputs)
 
     def step(self, x: Tensor, keys: LayerKeys, order: Tensor | None) -> Tensor:
-        """Apply the layer to a new token of every hypothesis: ``(hypotheses, dim)`` to the same.
+        """Apply the layer to a new token of every hypothesis.
 
         Args:
-            x: states of the new tokens.
-            keys: all keys that the layer attends to; the keys of its own tokens are written.
+            x: ``(hypotheses, dim)``, as the result.
+            keys: the keys of the new tokens are written.
             order: ``(hypotheses, dim)`` embedded sentence numbers, or None.
         """
         read: _Reading | None = None

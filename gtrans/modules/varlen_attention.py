@@ -1,9 +1,8 @@
 """Attention inside segments by variable-length kernels (CUDA, half precision).
 
-FlashAttention reads packed queries and keys directly, with the indices at which segments begin,
-so nothing is padded: on an H200 a G-Transformer trains 1.5 times as fast as by regrouping. The
-kernels have neither attention dropout nor fp32. :func:`suits` says whether they can be used; where
-they cannot, the model uses :func:`gtrans.modules.group_attention.segment_attention`.
+FlashAttention reads packed tokens with the indices at which segments begin, without padding. The
+kernels have neither attention dropout nor fp32: where :func:`suits` is False, models use
+:func:`gtrans.modules.group_attention.segment_attention`.
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ def suits(query: Tensor, plan: AttentionPlan, heads: int, dropout: float) -> boo
 
     Args:
         query: ``(queries, dim)``.
-        plan: its segments must be consecutive, cover all tokens, and none may be empty: keys
-            in no segment would get no gradient instead of a zero one.
+        plan: its segments must be consecutive: keys in no segment would get no gradient instead of
+            a zero one.
         heads: number of heads.
-        dropout: probability of dropping an attention weight.
+        dropout: probability.
     """
     head = query.size(1) // heads
     return (
@@ -45,17 +44,13 @@ def suits(query: Tensor, plan: AttentionPlan, heads: int, dropout: float) -> boo
 def varlen_attention(
     query: Tensor, key: Tensor, value: Tensor, plan: AttentionPlan, heads: int
 ) -> Tensor:
-    """Eq 6 without its mask; needs :func:`suits`.
+    """Eq 6 without its mask, of packed, projected tokens; needs :func:`suits`.
 
     Args:
-        query: ``(queries, dim)`` projected and packed.
-        key: ``(keys, dim)``.
-        value: ``(keys, dim)``.
+        query: ``(queries, dim)``, as the result.
+        key, value: ``(keys, dim)``.
         plan: the segments.
         heads: number of heads.
-
-    Returns:
-        ``(queries, dim)``.
     """
     q = query.view(query.size(0), heads, -1)
     k = key.view(key.size(0), heads, -1)
