@@ -1,9 +1,8 @@
 """Beam search over whole documents (G-Transformer, §4.3).
 
-A document is translated by one beam search from start to end. The search, not the model, decides
-the number of sentences: after the end of a sentence it opens the next one until the document has
-as many sentences as its source, and every sentence has its own length limit. So K source
-sentences always give exactly K target sentences. A single sentence is a document with K = 1.
+One beam search translates a document from start to end. The search, not the model, decides the
+number of sentences: after the end of a sentence it opens the next one until there are as many as
+in the source. So K source sentences always give exactly K target sentences.
 """
 
 from __future__ import annotations
@@ -31,15 +30,11 @@ class SearchVocabulary:
     Attributes:
         opening: opens the decoder's input and every sentence: ``<s>``, ``</s>`` if the end of a
             sentence opens the next one, or a language token (:class:`gtrans.data.frame.Frame`).
-        eos: ``</s>``.
-        pad: padding.
-        unk: the unknown word.
         forbidden: entries that are never generated.
-        prefix: follows the opening token of every sentence; None: nothing does.
-        max_input_tokens: most tokens of the decoder's input; sentences end early enough to leave
-            room for the rest. None: no limit.
+        prefix: follows the opening token of every sentence, or None.
+        max_input_tokens: of the decoder; sentences end early enough to leave room for the rest.
         document_token: opens the decoder's input instead of ``opening``, and is predicted at the
-            end of a document; None: there is no such token.
+            end of a document; or None.
     """
 
     opening: int
@@ -58,7 +53,7 @@ class SearchVocabulary:
 
 
 class SentenceHypothesis(NamedTuple):
-    """The translation of one sentence: ids and their log-probabilities, ``</s>`` included."""
+    """The translation of one sentence: ids and log-probabilities, ``</s>`` included."""
 
     tokens: list[int]
     scores: list[float]
@@ -75,8 +70,8 @@ class DocumentHypothesis:
 
     Attributes:
         sentences: one per source sentence.
-        score: sum of log-probabilities, divided by the length to the power of ``lenpen``. Special
-            tokens that the search sets count in the length and have log-probability 0.
+        score: sum of log-probabilities, divided by ``length ** lenpen``. Special tokens that the
+            search sets count in the length and have log-probability 0.
         tokens: all ids after the first opening token, with sentence separators.
         scores: the log-probability of each token.
     """
@@ -88,7 +83,7 @@ class DocumentHypothesis:
 
 
 class DocumentSearch:
-    """Beam search for one or several models (probabilities averaged) over documents."""
+    """Beam search over documents for one or several models (probabilities averaged)."""
 
     def __init__(self, vocabulary: SearchVocabulary, options: SearchOptions) -> None:
         self.vocabulary = vocabulary
@@ -102,17 +97,13 @@ class DocumentSearch:
         source_lengths: Sequence[Sequence[int]],
         finished: Any = None,
     ) -> list[list[DocumentHypothesis]]:
-        """Translate a batch of documents.
+        """Translate a batch of documents; return at most ``beam`` hypotheses each, the best first.
 
         Args:
             models: one, or an ensemble.
             source: ``net_input`` without the decoder's input.
-            source_lengths: for each document the words of every sentence to translate, without
-                special tokens.
+            source_lengths: words of every sentence to translate, without special tokens.
             finished: the :class:`gtrans.search.part_search.Parts` of a search part by part.
-
-        Returns:
-            for each document at most ``beam`` hypotheses, the best first.
         """
         return self.run(models, [source] * len(models), source_lengths)
 
@@ -124,9 +115,8 @@ class DocumentSearch:
     ) -> list[list[DocumentHypothesis]]:
         """Translate as :meth:`search`, with a source for each model.
 
-        With ``prefix (documents, longest)`` in the sources, the first sentences of every document
-        are translated already (:meth:`gtrans.data.frame.Frame.read_before`). Hypotheses do not
-        contain the prefix.
+        ``prefix (documents, longest)`` in the sources holds earlier translations
+        (:meth:`gtrans.data.frame.Frame.read_before`), which hypotheses do not contain.
         """
         source = sources[0]
         prefix = source.get("prefix")
@@ -160,7 +150,7 @@ class DocumentSearch:
         tokens: Tensor,
         opens: Tensor,
     ) -> Tensor:
-        """``(hypotheses, vocabulary)`` of the next token, averaged over the models."""
+        """Return ``(hypotheses, vocabulary)`` of the next token, averaged over the models."""
         log_probs = []
         for model, state in zip(models, states, strict=True):
             logits = model.decode_step(tokens, opens, state).float()
@@ -190,17 +180,15 @@ class SearchProgress:
         end: the last token of a document.
         numbers: ``(width,)`` numbers of the documents in the batch, on the host.
         is_active: ``(width,)`` whether a document has not ended, on the host.
-        last: ``(width, 1)`` number of the last sentence of each document.
-        facts: ``(width, sentences, 3)`` of each sentence: the most words of its translation, and
-            the log-probabilities, 0 or ``-inf``, of the document's end and of another sentence
-            after it.
-        tokens: ``(width, beam)`` the newest token of each hypothesis.
+        last: ``(width, 1)`` number of each document's last sentence.
+        facts: ``(width, sentences, 3)``: most words of the translation, and log-probabilities, 0 or
+            ``-inf``, of the document's end and of another sentence after this one.
+        tokens: ``(width, beam)`` newest tokens.
         counters: ``(2, width, beam)``: :attr:`sentence` and :attr:`words`.
-        closed: ``(width, beam)`` whether the newest token has ended a sentence that is followed by
-            a separator.
+        closed: ``(width, beam)`` whether the newest token has ended a sentence before a separator.
         history: ``(width, beam, length)`` all tokens so far, if no n-gram may be repeated.
         opens: ``(width, beam)`` whether the newest token has opened a sentence.
-        prefix_lengths: ``(width, 1)`` tokens of the prefix; None: there is none.
+        prefix_lengths: ``(width, 1)`` tokens, or None.
         scores: ``(width, beam)`` sums of log-probabilities.
     """
 
@@ -212,7 +200,7 @@ class SearchProgress:
         device: torch.device,
         prefix_longest: int | None = None,
     ) -> None:
-        """Begin a search; ``prefix_longest``: most tokens of a prefix, None without one."""
+        """Begin a search; ``prefix_longest``: most tokens of a prefix, or None."""
         documents, beam = len(source_lengths), options.beam
         self.vocabulary = vocabulary
         self.options = options
@@ -249,7 +237,6 @@ class SearchProgress:
         self._trace = SearchTrace(documents, beam)
 
     def _facts_of(self, source_lengths: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
-        """Return :attr:`facts` and :attr:`last` on the host."""
         facts = torch.ones(len(source_lengths), self._most_sentences, 3)
         limits = facts[:, :, 0].numpy()
         closing, reopening = facts[:, :, 1], facts[:, :, 2]
@@ -269,22 +256,18 @@ class SearchProgress:
 
     @property
     def sentence(self) -> Tensor:
-        """``(width, beam)`` number of the sentence that each hypothesis writes."""
+        """``(width, beam)`` the sentence that each hypothesis writes."""
         return self.counters[0]
 
     @property
     def words(self) -> Tensor:
-        """``(width, beam)`` words of that sentence so far."""
+        """``(width, beam)`` words of that sentence."""
         return self.counters[1]
 
     def extend(self, log_probs: Tensor) -> Tensor:
-        """Choose the next token of every hypothesis.
+        """Choose the next tokens; return the hypotheses that they continue, ``(hypotheses,)``.
 
-        Args:
-            log_probs: ``(hypotheses, vocabulary)``; changed.
-
-        Returns:
-            ``(hypotheses,)`` the old hypothesis that each new one continues.
+        ``log_probs (hypotheses, vocabulary)`` is changed.
         """
         beam, never = self.options.beam, float("-inf")
         entries = log_probs.size(1)
@@ -324,10 +307,10 @@ class SearchProgress:
         return parents.flatten()
 
     def _chosen(self, ends: Tensor) -> Tensor:
-        """``(width, beam)`` the candidates that go on.
+        """Return ``(width, beam)`` candidates that go on.
 
         As in fairseq: candidates that end a document are finished if they are among the best
-        ``beam``; the best ``beam`` of the others continue. So the others come first, in order.
+        ``beam``; the best ``beam`` of the others continue.
         """
         beam = self.options.beam
         order: Tensor = ends.view(torch.uint8).sort(dim=1, stable=True).indices
@@ -349,12 +332,12 @@ class SearchProgress:
             self.opens = self.opens | self._lingering
 
     def is_worth_dropping(self) -> bool:
-        """Whether enough documents have ended to drop their rows, but not all."""
+        """Whether enough documents have ended to drop them, but not all."""
         ended = self.width - int(self.is_active.sum())
         return 0 < ended < self.width and ended >= self._share_to_drop * self.width
 
     def _current_facts(self) -> tuple[Tensor, Tensor, Tensor]:
-        """``(width, beam)`` each: :attr:`facts` of the sentence of each hypothesis."""
+        """Return :attr:`facts` of the sentence of each hypothesis, ``(width, beam)`` each."""
         facts = self.facts
         if self._most_sentences > 1:
             index = self.sentence[:, :, None].expand(-1, -1, facts.size(2))
@@ -365,7 +348,7 @@ class SearchProgress:
     def _totals(self, log_probs: Tensor) -> Tensor:
         """Return scores of all continuations, ``-inf`` for tokens that cannot follow.
 
-        ``log_probs (width, beam, vocabulary)`` is changed, and becomes the result.
+        ``log_probs (width, beam, vocabulary)`` becomes the result.
         """
         vocabulary, options = self.vocabulary, self.options
         never = float("-inf")
@@ -405,12 +388,11 @@ class SearchProgress:
             log_probs[:, :, self.vocabulary.unk].sub_(self.options.unkpen)
 
     def _add_scores(self, log_probs: Tensor, barred: Tensor, given: Mapping[int, Tensor]) -> Tensor:
-        """Add the scores so far to ``log_probs``, in one pass and in place, because it is large.
+        """Add the scores so far to ``log_probs (width, beam, vocabulary)``, in place.
 
         Args:
-            log_probs: ``(width, beam, vocabulary)``.
-            barred: ``(width, beam)`` True if nothing but the tokens of ``given`` can follow.
-            given: log-probabilities ``(width, beam)`` of some tokens, instead of those above.
+            barred: ``(width, beam)`` True if only the tokens of ``given`` can follow.
+            given: log-probabilities ``(width, beam)`` of some tokens, instead of the model's.
         """
         scores = self.scores.masked_fill(barred, float("-inf"))
         log_probs += scores[:, :, None]
@@ -419,14 +401,13 @@ class SearchProgress:
         return log_probs
 
     def _shortest_sentence(self) -> int:
-        """Fewest tokens of a sentence to come, with its special tokens."""
+        """Return the fewest tokens of a sentence to come, special tokens included."""
         special_tokens = 1
         if self.has_opening or self.vocabulary.prefix is not None:
             special_tokens = 2
         return max(self.options.min_len, 1) + special_tokens
 
     def _may_lack_room(self) -> bool:
-        """Whether :meth:`_no_room_left` can be true of any hypothesis."""
         limit = self.vocabulary.max_input_tokens
         if limit is None:
             return False
@@ -435,7 +416,7 @@ class SearchProgress:
         return used + following >= limit
 
     def _no_room_left(self) -> Tensor:
-        """``(width, beam)`` whether the sentence must end to leave room for those after it."""
+        """``(width, beam)`` whether the sentence must end to leave room for the rest."""
         following = self.last - self.sentence
         # Tokens of the decoder's input if this step ends the sentence and all others are as
         # short as possible. The decoder reads the last `</s>` only if special tokens follow.
@@ -447,7 +428,7 @@ class SearchProgress:
         return is_full.logical_and_(self.words >= self.options.min_len)
 
     def _ends(self, token: Tensor, origin: Tensor) -> Tensor:
-        """``(width, candidates)`` whether a candidate, if it can follow, ends its document."""
+        """``(width, candidates)`` whether a possible candidate ends its document."""
         is_end = token.eq(self.vocabulary.eos)
         # What follows the end of a sentence that is not the last one is never `</s>`.
         if self.has_opening:
@@ -458,7 +439,7 @@ class SearchProgress:
         return is_end
 
     def _advance(self, origin: Tensor, tokens: Tensor) -> None:
-        """Make the chosen ``tokens (width, beam)``, which continue ``origin``, the newest ones."""
+        """Make ``tokens (width, beam)``, which continue ``origin``, the newest ones."""
         vocabulary = self.vocabulary
         self.tokens = tokens
         self.counters = self.counters.gather(2, origin.expand(2, -1, -1))
@@ -483,7 +464,7 @@ class SearchProgress:
         self.step += 1
 
     def keep(self, rows: Tensor) -> None:
-        """Drop all rows but ``rows (n,)``, which are on the host."""
+        """Drop all rows but ``rows (n,)``, on the host."""
         on_host = rows.numpy()
         self.numbers = self.numbers[on_host]
         self.is_active = self.is_active[on_host]
@@ -532,10 +513,8 @@ class SearchProgress:
 class _FreeProgress(SearchProgress):
     """A search in which the model decides where sentences and the document end.
 
-    So the papers decode the document Transformer, which has learnt where documents end
-    (:attr:`gtrans.data.frame.Frame.document_token`). To the base class the whole document is one
-    sentence, at most as long as all its sentences together could be. The document token can follow
-    ``</s>`` only.
+    So the papers decode the document Transformer (:attr:`gtrans.data.frame.Frame.document_token`).
+    To the base class the document is one sentence. The document token follows ``</s>`` only.
     """
 
     def __init__(
@@ -552,7 +531,6 @@ class _FreeProgress(SearchProgress):
         self.end = vocabulary.document_token
 
     def _facts_of(self, source_lengths: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
-        """Return the most tokens of each document, ends of sentences included."""
         documents = len(source_lengths)
         self._most_sentences = 1
         facts = torch.zeros(documents, 1, 3, dtype=torch.long)
@@ -588,13 +566,12 @@ class _FreeProgress(SearchProgress):
 
 
 def forbid_repetitions(log_probs: Tensor, history: Tensor, written: Tensor, size: int) -> None:
-    """Give ``-inf`` to subwords that would end a second n-gram of ``size`` in their sentence.
+    """Give ``-inf`` to subwords that would repeat an n-gram of ``size`` in their sentence.
 
     Args:
         log_probs: ``(hypotheses, vocabulary)``; changed in place.
         history: ``(hypotheses, length)`` all tokens so far.
-        written: ``(hypotheses,)`` how many of the last tokens are subwords of the current
-            sentence; before them are special tokens and other sentences.
+        written: ``(hypotheses,)`` how many of the last tokens are subwords of the sentence.
         size: of the n-grams.
     """
     length = history.size(1)
@@ -616,13 +593,10 @@ _BLOCK = 64
 
 
 def largest(numbers: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Return what ``topk(count, 1)`` of ``numbers (rows, columns)`` does, several times faster.
+    """Return ``topk(count, 1)`` of ``numbers (rows, columns)``, several times faster.
 
-    One pass finds the ``count`` blocks of columns with the largest maxima; only they can hold the
-    largest numbers. Of equal numbers it may choose other columns than ``topk``.
-
-    Returns:
-        the numbers, the largest first, and their columns, each ``(rows, count)``.
+    Only the ``count`` blocks with the largest maxima can hold the largest numbers. Of equal numbers
+    it may choose other columns than ``topk``.
     """
     rows, columns = numbers.shape
     blocks = columns // _BLOCK
@@ -667,7 +641,7 @@ class _Step:
 
 
 class _FoundEnds(NamedTuple):
-    """The ends of finished hypotheses, document by document, ``(hypotheses,)`` each.
+    """The ends of finished hypotheses, by document, ``(hypotheses,)`` each.
 
     ``origin`` is the hypothesis that the end continues.
     """
@@ -688,10 +662,9 @@ class _FinishedHypothesis(NamedTuple):
 
 
 class SearchTrace:
-    """All steps of a search, from which its finished hypotheses are read at the end.
+    """All steps of a search, from which finished hypotheses are read at the end.
 
-    So no step copies a history, the host reads the device a few times for a whole batch, and it
-    follows all hypotheses at once.
+    So no step copies a history, and the host reads the device only a few times.
     """
 
     def __init__(self, documents: int, beam: int) -> None:
@@ -704,11 +677,11 @@ class SearchTrace:
         self._steps.append(_Step(numbers, picked, scores))
 
     def add_ends(self, ends: Tensor, origin: Tensor, totals: Tensor) -> None:
-        """Store the candidates of the last step, in which a document ends."""
+        """Store the candidates of the last step, which end documents."""
         self._steps[-1].ending = _EndingCandidates(ends, origin, totals)
 
     def finished(self) -> Iterator[_FinishedHypothesis]:
-        """Follow every finished hypothesis back to its beginning, in the order of their ends."""
+        """Follow every finished hypothesis back, in the order of their ends."""
         found = self._found()
         if not len(found.document):
             return
@@ -772,7 +745,7 @@ class SearchTrace:
         )
 
     def _followed(self, found: _FoundEnds) -> tuple[Ints, NDArray[np.float32]]:
-        """``(hypotheses, steps)`` tokens, and sums of log-probabilities, back to the beginning."""
+        """Return ``(hypotheses, steps)`` tokens, and sums of log-probabilities."""
         longest = int(found.step.max())
         steps = self._steps[:longest]
         shape = (len(found.step), longest)

@@ -61,15 +61,12 @@ def rows_at_once(beam: int, vocabulary: int) -> int:
 def make_batches(
     lengths: Sequence[int], max_tokens: int, max_rows: int | None = None
 ) -> list[list[int]]:
-    """Return batches of row indices with at most ``max_tokens`` tokens each, padding included.
-
-    A longer row is a batch of its own. The longest rows come first. Their keys need the most
-    memory; later batches have more rows, whose logits may need more (:func:`rows_at_once`).
+    """Return batches of row indices, the longest rows first; a too long row is a batch of its own.
 
     Args:
         lengths: tokens of each row.
-        max_tokens: most tokens of a batch.
-        max_rows: most rows of a batch; None: no limit but the tokens'.
+        max_tokens: most tokens of a batch, padding included.
+        max_rows: most rows of a batch, or None.
     """
     batches: list[list[int]] = []
     rows_left = 0
@@ -88,22 +85,16 @@ class DocumentGenerator:
     """Translates batches; built by the task, called by its ``inference_step``.
 
     Attributes:
-        rows_at_once: the most rows that a batch should have, for the memory of their logits.
+        rows_at_once: most rows of a batch, for the memory of their logits.
     """
 
     def __init__(
         self, models: Sequence[Any], task: Any, options: SearchOptions, nbest: int = 1
     ) -> None:
-        """Generate with an ensemble of ``models``, or one.
-
-        Args:
-            models: the models.
-            task: their task.
-            options: of the search.
-            nbest: how many translations of a part are kept.
+        """Generate with ``models``; keep ``nbest`` translations of a part.
 
         Raises:
-            GtransError: the model does not decide where documents end, but is to (``free``).
+            GtransError: with ``free``, the model does not decide where documents end.
         """
         dictionary, self.examples = task.target_dictionary, task.examples
         frame, unit = self.examples.frame, self.examples.unit
@@ -151,10 +142,10 @@ class DocumentGenerator:
 
         Args:
             source: ``net_input`` of :meth:`gtrans.data.examples.ExampleBuilder.collate`.
-            finished: finished parts of documents that are translated chunk by chunk.
+            finished: parts of documents that are translated chunk by chunk.
 
         Raises:
-            GtransError: the models' probabilities are NaN.
+            GtransError: probabilities are NaN.
         """
         for model in self.models:
             model.eval()
@@ -179,7 +170,7 @@ class DocumentGenerator:
         return kept_hypotheses
 
     def sentences(self, source: Mapping[str, Tensor]) -> list[list[list[dict[str, Any]]]]:
-        """Return the hypotheses of every sentence of every row, as fairseq's dictionaries.
+        """Return fairseq's dictionaries of the hypotheses of every sentence of every row.
 
         The n-th hypothesis of a sentence is part of the n-th hypothesis of its row.
         """
@@ -194,12 +185,10 @@ class DocumentGenerator:
     def batch(self, sample: dict[str, Any]) -> list[list[dict[str, Any]]]:
         """Return the hypotheses of every sentence of a batch, one sentence after the other.
 
-        Sentences replace the ids, the source and the target in ``sample``, so that
-        ``fairseq-generate`` prints the lines of each sentence.
+        Sentences replace ids, source and target in ``sample``, as ``fairseq-generate`` prints them.
 
         Raises:
-            GtransError: the model reads its earlier translations, but the batch does not hold
-                whole documents.
+            GtransError: the model reads its earlier translations, which batches do not hold.
         """
         unit, net_input = self.examples.unit, sample["net_input"]
         if unit.sentence_by_sentence and unit.has_context:
@@ -225,7 +214,7 @@ class DocumentGenerator:
         return sentences
 
     def _wanted(self, rows: Sequence[list[Tensor]], wanted: Sequence[slice]) -> Tensor:
-        """``(sentences, longest)`` ids of the wanted sentences of all rows."""
+        """Return ``(sentences, longest)`` ids of the wanted sentences."""
         sentences: list[Tensor] = []
         for row, part in zip(rows, wanted, strict=True):
             sentences += row[part]
@@ -233,7 +222,7 @@ class DocumentGenerator:
         return padded
 
     def document(self, document: Tensor) -> list[list[dict[str, Any]]]:
-        """Return the hypotheses of every sentence of a document, ``(sentences, length)`` ids."""
+        """Return the hypotheses of every sentence of a document ``(sentences, length)``."""
         builder = self.examples
         sentences: list[Tensor] = []
         for row in document:
@@ -265,7 +254,7 @@ class DocumentGenerator:
 
 
 def not_finite(models: Iterable[Any]) -> GtransError:
-    """Return the error for models with finite parameters but infinite or NaN probabilities."""
+    """Return the error for infinite or NaN probabilities."""
     paths: list[str] = []
     for model in models:
         path = getattr(model, "loaded_from", None)

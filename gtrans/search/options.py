@@ -1,7 +1,7 @@
 """Options of the search and of the models that translate: the flags of ``gtrans translate``.
 
-:class:`SearchOptions` declares each option once, with default, range and flag, for all users of
-the search. This module needs neither torch nor fairseq.
+Each option is declared once, with default, range and flag. This module needs neither torch nor
+fairseq.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LONGEST = 1000  # tokens that a sentence may be asked to have; more would be wr
 
 
 def _option(default: Any, least: float, most: float = math.inf, help_text: str = "") -> Any:
-    """A number from ``least`` to ``most``; with ``help_text`` a flag of ``gtrans translate``."""
+    """Declare a number from ``least`` to ``most``; with ``help_text`` it is a flag."""
     return field(default=default, metadata={"range": (least, most), "help": help_text})
 
 
@@ -61,10 +61,7 @@ class _Options:
 
     @classmethod
     def from_flags(cls, given: Any, **others: Any) -> Self:
-        """Read the options by their names; ``others`` and defaults are the rest.
-
-        ``given``: parsed flags, or fairseq's options of generation.
-        """
+        """Read the options from flags or fairseq's generation; ``others`` come first."""
         values = {}
         for option in fields(cls):
             if option.name not in others and hasattr(given, option.name):
@@ -76,19 +73,14 @@ class _Options:
 class SearchOptions(_Options):
     """Options of beam search; lengths count the words of one sentence.
 
-    The default limit of ``2 n + 50`` words is longer than real translations, but stops a model
-    early that repeats itself in a short sentence.
-
     Attributes:
-        beam: hypotheses of a document.
         max_len_a, max_len_b: the translation of n source words has at most ``a n + b`` words.
         min_len: fewest words of a sentence.
         lenpen: scores are divided by ``length ** lenpen``.
         unkpen: subtracted from the log-probability of the unknown word.
-        no_repeat_ngram_size: no sentence has the same sequence of so many subwords twice, as in
-            fairseq; 0: anything may be repeated.
-        free: the model decides how many sentences a document has and where it ends; lengths then
-            count all tokens of the document.
+        no_repeat_ngram_size: no sentence repeats a sequence of so many subwords; 0: no limit.
+        free: the model decides where sentences and documents end; lengths then count all tokens of
+            the document.
         unnormalized: scores are not divided.
         temperature: logits are divided by it.
     """
@@ -126,15 +118,15 @@ class SearchOptions(_Options):
     temperature: float = _option(1.0, 1e-6, _LARGEST)
 
     def limit(self, source_length: int) -> int:
-        """Return the most words of the translation of a sentence of ``source_length`` words."""
+        """Return the most words of a translation."""
         return max(int(source_length * self.max_len_a + self.max_len_b), self.min_len, 1)
 
     def score(self, log_probs: Sequence[float]) -> float:
-        """Return the score of a finished translation from the ``log_probs`` of all tokens."""
+        """Return the score of a translation from the ``log_probs`` of all tokens."""
         return self.normalized(sum(log_probs), len(log_probs))
 
     def normalized(self, total: float, tokens: int) -> float:
-        """Return ``total`` divided by the length to the power of ``lenpen``."""
+        """Return ``total`` divided by ``tokens ** lenpen``."""
         return total / (1.0 if self.unnormalized else tokens**self.lenpen)
 
 
@@ -144,23 +136,19 @@ class DecodingOptions(_Options):
 
     Attributes:
         paths: checkpoints; several are an ensemble.
-        data: the data folder of the models; None: what the first checkpoint stores.
-        search: beam and lengths.
-        max_tokens: most source tokens of a batch, padding included; a longer row is a batch of its
-            own. Short rows are fewer (:func:`gtrans.search.generator.rows_at_once`).
+        data: the data folder; None: the first checkpoint's.
+        max_tokens: most source tokens of a batch, padding included; short rows are fewer
+            (:func:`gtrans.search.generator.rows_at_once`).
         max_doc_tokens: most tokens of a document unit; None: the checkpoint's.
-        overlap: sentences of the chunk before that a chunk of a document begins with.
-        context: options instead of the checkpoint's: ``context_kind``, ``context_sentence``,
-            and the ones in ``--model-overrides``.
+        overlap: sentences of the chunk before that a chunk begins with.
+        context: options instead of the checkpoint's: ``context_kind``, ``context_sentence``, and
+            the ones in ``--model-overrides``.
         cpu: use the CPU even if there is a CUDA device.
-        fp16: half precision (CUDA).
-        bf16: bfloat16.
-        int8: 8-bit weights (CPU).
-        workers: how many processes decode, on processor cores or GPUs; 0: as many as there are.
+        workers: processes, on processor cores or GPUs; 0: as many as there are.
         force: translate anew, even if the output or a part of it is finished.
-        nbest: how many translations of a sentence are written as JSON lines, with their scores;
-            0: the best one as text.
-        copy_symbols: symbols and emoji that a translation lacks are copied into it.
+        nbest: translations of a sentence, written as JSON lines with their scores; 0: the best one
+            as text.
+        copy_symbols: copy symbols and emoji that a translation lacks.
         selection: the text to read of rows with several texts or directions.
     """
 

@@ -28,10 +28,10 @@ PartsOfDocument = list[list[SentenceHypothesis]]
 
 @dataclass(frozen=True)
 class Parts:
-    """Keeps the translations of parts, so that an interrupted search can go on behind them.
+    """Stores the translations of parts, so that an interrupted search can go on.
 
     Attributes:
-        finished: the finished parts, by row of the document in the batch and number of the part.
+        finished: by row of the document in the batch and number of the part.
         add: called with every other part: row, number, hypotheses.
     """
 
@@ -57,10 +57,9 @@ class _Document:
         number: its row.
         sentences: its source sentences, each with ``</s>``.
         lengths: words of each sentence.
-        spans: its parts.
-        memories: the memory of each model for the next part; empty if no model has one.
-        parts: the hypotheses of the translated parts, the best first.
-        best: the best translation so far, sentence by sentence.
+        memories: of each model for the next part, if any.
+        parts: the hypotheses of translated parts, the best first.
+        best: the best translation so far, by sentence.
     """
 
     number: int
@@ -73,11 +72,9 @@ class _Document:
 
     @property
     def is_finished(self) -> bool:
-        """Whether all parts are translated."""
         return len(self.parts) == len(self.spans)
 
     def add(self, hypotheses: list[DocumentHypothesis]) -> None:
-        """Store the hypotheses of the next part."""
         self.parts.append(hypotheses)
         like = self.sentences[0]
         for sentence in hypotheses[0].sentences:
@@ -89,11 +86,9 @@ class _Part:
     """The next part of a document.
 
     Attributes:
-        document: the document.
         sentences: all sentences that the part reads.
         own: the sentences to translate.
-        beginning: ``(length,)`` the decoder's input before the first own sentence; None: the part
-            reads no other sentences.
+        beginning: ``(length,)`` the decoder's input before the first own sentence, or None.
     """
 
     document: _Document
@@ -103,13 +98,11 @@ class _Part:
 
 
 class PartSearch(DocumentSearch):
-    """Beam search over documents, part by part.
+    """Beam search over documents, part by part; all documents of a batch advance together.
 
     If chunks overlap, a part begins with the last sentences of the part before and their
-    translations, which the model reads in one pass. A model of streams, or one that reads its
-    earlier translations, has a memory of the document, updated once for each part from its best
-    translation (Feng et al. 2022, §3.4). The documents of a batch advance together. Time and memory
-    per part do not depend on the length of a document.
+    translations. A model of streams, or one that reads its earlier translations, has a memory,
+    updated after each part from its best translation (Feng et al. 2022, §3.4).
 
     The n-th hypothesis of a document consists of the n-th hypotheses of its parts, which all
     continue the best hypotheses of the parts before.
@@ -140,7 +133,7 @@ class PartSearch(DocumentSearch):
         """Translate as :meth:`gtrans.search.document_search.DocumentSearch.search`.
 
         Rows are whole documents. Finished parts are used as long as all documents have the next
-        one, so that the rest has the same batches, and memories, as an undisturbed search.
+        one, so that the rest has the batches and memories of an undisturbed search.
         """
         documents = self._documents(models, source, source_lengths)
         while True:
@@ -184,12 +177,9 @@ class PartSearch(DocumentSearch):
         return documents
 
     def _process(self, models: Sequence[Any], parts: Sequence[_Part], is_stored: bool) -> bool:
-        """Translate parts that all have a beginning or all have none, and update the memories.
+        """Translate parts and update memories; return False if a part has no hypothesis.
 
-        ``is_stored``: they are translated already.
-
-        Returns:
-            False if a part has no hypothesis.
+        All of them have a beginning, or none; ``is_stored``: they are translated already.
         """
         rows = []
         for part in parts:
@@ -254,7 +244,7 @@ class PartSearch(DocumentSearch):
                 part.document.memories[number] = memory.following(torch.tensor([row]))
 
     def _next(self, document: _Document) -> _Part:
-        """Return the next part, without earlier sentences that leave the decoder no room."""
+        """Return the next part; earlier sentences that leave the decoder no room are left out."""
         span = document.spans[len(document.parts)]
         limit = self.vocabulary.max_input_tokens
         needed = 0
