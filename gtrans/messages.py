@@ -46,7 +46,7 @@ def finite(value: Any) -> Any:
 
 
 def in_digits(value: float, digits: int, sign: str = "") -> str:
-    """Return a number as tables show it, never as minus zero; ``sign="+"`` marks increases."""
+    """Return a number as tables show it, never as minus zero; ``sign="+"`` shows a plus, too."""
     rounded = round(value, digits) + 0.0  # -0.0 becomes 0.0
     return f"{rounded:{sign}.{digits}f}"
 
