@@ -55,6 +55,7 @@ class Linear(nn.Linear):
         is_measured = input.is_cpu and input.dtype == torch.float32
         if not is_few or not is_measured or torch.is_grad_enabled():
             return super().forward(input)
+        # A step reads all weights of the model for few states: the weight is the left factor.
         product = torch.mm(self.weight, input.t())
         if self.bias is not None:
             product += self.bias[:, None]
