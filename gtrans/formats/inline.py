@@ -290,18 +290,18 @@ class _Line:
                 white += item[: len(item) - len(item.lstrip())]
                 if not words:
                     continue
-            marks = self.marks[first:]
-            if marks:
-                marks[-1].after = white
+            if len(self.marks) > first:
+                self.marks[-1].after = white
             elif not self.text:
                 self.head.append(white)
             if isinstance(item, Mark):
                 self.marks.append(_Placed(item, len(self.text), white))
                 white = ""
             else:
-                first = len(self.marks)
                 if self.text:
+                    marks = self.marks[first:]
                     self.text += _between(self.text, words, marks, white)
+                first = len(self.marks)
                 self.text += _one_space_each(words)
                 white = item[len(item.rstrip()) :]
         self.tail = white
