@@ -3,8 +3,9 @@
 # A script begins with its help, the comment at its head; it calls `parse "$@"`, then prepare, sentence, train
 # and evaluate. The commands that a script runs stand at its end (scripts/show_commands.py).
 #
-# Every command knows what it has finished. A script that runs again gives the same commands, and `gtrans prepare`,
-# `train` and `translate` do what is left, or nothing, or end with one line where a setting has changed.
+# A script that runs again gives the same commands. `gtrans prepare`, `train` and `translate` know what they have
+# finished: they do what is left, or nothing, or end with one line where a setting has changed. `once` keeps a record
+# of the others.
 # shellcheck shell=bash disable=SC2034,SC2154
 set -euo pipefail
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -68,13 +69,6 @@ run_training() {
   ((status == 0)) || exit "$status"
 }
 
-# run_score TABLE COMMAND...: print scores, also to the file TABLE.
-run_score() {
-  to_run score "${@:2}" || return 0
-  "${@:2}" | tee "$1.partial"
-  mv "$1.partial" "$1"
-}
-
 # once [--stdout] STAGE OUTPUT INPUT... -- COMMAND...: make the file OUTPUT by a command that keeps no record, unless
 # this command has made it from these inputs, as a file in OUT/.made says. --stdout: it is what the command prints.
 once() {
@@ -106,6 +100,12 @@ once() {
   fi
   [[ -f $output ]] || die "$output: the command has ended without it."
   echo "$made" >"$record"
+}
+
+# run_score TABLE INPUT... -- COMMAND...: make a table of scores once, and print it.
+run_score() {
+  once --stdout score "$@"
+  if [[ $DRY_RUN == no ]] && chosen score && first_machine; then cat "$1"; fi
 }
 
 # ---- the steps of an experiment ------------------------------------------------------------------
@@ -164,12 +164,16 @@ evaluate() {
 
 # score NAME MODEL...: s-BLEU, d-BLEU and more in OUT/scores.NAME.txt and .json, with tests of differences.
 score() {
-  local name=$1 model systems=() reference source
+  local name=$1 model files=() systems=() reference source
   shift
   source=$(text "$TEST_TEXT" "$SOURCE")
   reference=$(text "$TEST_TEXT" "$TARGET")
-  for model in "$@"; do systems+=("$model=$OUT/test.$model.$TARGET"); done
-  (($# > 1)) || systems=("$OUT/test.$1.$TARGET") # one has no name
-  run_score "$OUT/scores.$name.txt" "$(program gtrans)" score --hyp "${systems[@]}" --ref "$reference" \
-    --src "$source" --target-lang "$TARGET" --data "$DATA" --json "$OUT/scores.$name.json" "${FOR_SCORE[@]}"
+  for model in "$@"; do
+    files+=("$OUT/test.$model.$TARGET")
+    systems+=("$model=$OUT/test.$model.$TARGET")
+  done
+  (($# > 1)) || systems=("${files[@]}") # one has no name
+  run_score "$OUT/scores.$name.txt" "${files[@]}" "$reference" "$source" -- \
+    "$(program gtrans)" score --hyp "${systems[@]}" --ref "$reference" --src "$source" \
+    --target-lang "$TARGET" --data "$DATA" --json "$OUT/scores.$name.json" "${FOR_SCORE[@]}"
 }

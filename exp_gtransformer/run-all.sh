@@ -36,6 +36,7 @@ done
 #       corpus/europarl7/test.en --output out/europarl7/test.randinit.de --max-len-a 1.2 --max-len-b 10 --beam 5
 #   gtrans score --hyp out/europarl7/test.randinit.de --ref corpus/europarl7/test.de --src corpus/europarl7/test.en
 #       --target-lang de --data out/europarl7/data --json out/europarl7/scores.randinit.json
+#       >out/europarl7/scores.randinit.txt
 #   gtrans prepare --source-lang en --target-lang de --train corpus/europarl7/train --valid corpus/europarl7/valid
 #       --test corpus/europarl7/test --bpe-merges 30000 --workers 1 --out out/europarl7/data
 #   gtrans train out/europarl7/data --config gtransformer_sentence --source-lang en --target-lang de --seed 1
@@ -44,10 +45,11 @@ done
 #       corpus/europarl7/test.en --output out/europarl7/test.sentence.de --max-len-a 1.2 --max-len-b 10 --beam 5
 #   gtrans score --hyp out/europarl7/test.sentence.de --ref corpus/europarl7/test.de --src corpus/europarl7/test.en
 #       --target-lang de --data out/europarl7/data --json out/europarl7/scores.sentence.json
+#       >out/europarl7/scores.sentence.txt
 #   gtrans train out/europarl7/data --config gtransformer_finetune --source-lang en --target-lang de --seed 1
 #       --save-dir out/europarl7/finetune --init-from out/europarl7/sentence/checkpoint_best.pt
 #   gtrans translate --path out/europarl7/finetune/checkpoint_best.pt --data out/europarl7/data --input
 #       corpus/europarl7/test.en --output out/europarl7/test.finetune.de --max-len-a 1.2 --max-len-b 10 --beam 5
 #   gtrans score --hyp sentence=out/europarl7/test.sentence.de finetune=out/europarl7/test.finetune.de --ref
 #       corpus/europarl7/test.de --src corpus/europarl7/test.en --target-lang de --data out/europarl7/data --json
-#       out/europarl7/scores.finetune.json
+#       out/europarl7/scores.finetune.json >out/europarl7/scores.finetune.txt

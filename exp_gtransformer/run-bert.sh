@@ -53,10 +53,11 @@ done
 #   gtrans translate --path out/sentence/checkpoint_best.pt --data out/data --input corpus/europarl7/test.en --output
 #       out/test.sentence.de --beam 5
 #   gtrans score --hyp out/test.sentence.de --ref corpus/europarl7/test.de --src corpus/europarl7/test.en
-#       --target-lang de --data out/data --json out/scores.sentence.json
+#       --target-lang de --data out/data --json out/scores.sentence.json >out/scores.sentence.txt
 #   gtrans train out/data --config bert_context_transformer --source-lang en --target-lang de --seed 1 --save-dir
 #       out/context --init-from out/sentence/checkpoint_best.pt
 #   gtrans translate --path out/context/checkpoint_best.pt --data out/data --input corpus/europarl7/test.en --output
 #       out/test.context.de --beam 5
 #   gtrans score --hyp sentence=out/test.sentence.de context=out/test.context.de --ref corpus/europarl7/test.de --src
 #       corpus/europarl7/test.en --target-lang de --data out/data --json out/scores.context.json
+#       >out/scores.context.txt

@@ -78,7 +78,7 @@ evaluate "$model" "$BASELINE"
 #   gtrans translate --path out/sentence/checkpoint_best.pt --data out/data --input corpus/europarl7/test.en --output
 #       out/test.sentence.de --beam 5
 #   gtrans score --hyp out/test.sentence.de --ref corpus/europarl7/test.de --src corpus/europarl7/test.en
-#       --target-lang de --data out/data --json out/scores.sentence.json
+#       --target-lang de --data out/data --json out/scores.sentence.json >out/scores.sentence.txt
 #   gtrans train out/data --config compare --source-lang en --target-lang de --seed 1 --save-dir out/continued --arch
 #       gtransformer_base --max-tokens 4096 --init-from out/sentence/checkpoint_best.pt --optimizer two_rate_adam
 #       --lr-scale-pretrained 0.2
@@ -86,3 +86,4 @@ evaluate "$model" "$BASELINE"
 #       out/test.continued.de --beam 5
 #   gtrans score --hyp sentence=out/test.sentence.de continued=out/test.continued.de --ref corpus/europarl7/test.de
 #       --src corpus/europarl7/test.en --target-lang de --data out/data --json out/scores.continued.json
+#       >out/scores.continued.txt

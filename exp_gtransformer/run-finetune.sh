@@ -33,10 +33,11 @@ evaluate "$model" "$BASELINE"
 #   gtrans translate --path out/sentence/checkpoint_best.pt --data out/data --input corpus/europarl7/test.en --output
 #       out/test.sentence.de --max-len-a 1.2 --max-len-b 10 --beam 5
 #   gtrans score --hyp out/test.sentence.de --ref corpus/europarl7/test.de --src corpus/europarl7/test.en
-#       --target-lang de --data out/data --json out/scores.sentence.json
+#       --target-lang de --data out/data --json out/scores.sentence.json >out/scores.sentence.txt
 #   gtrans train out/data --config gtransformer_finetune --source-lang en --target-lang de --seed 1 --save-dir
 #       out/finetune --init-from out/sentence/checkpoint_best.pt
 #   gtrans translate --path out/finetune/checkpoint_best.pt --data out/data --input corpus/europarl7/test.en --output
 #       out/test.finetune.de --max-len-a 1.2 --max-len-b 10 --beam 5
 #   gtrans score --hyp sentence=out/test.sentence.de finetune=out/test.finetune.de --ref corpus/europarl7/test.de
 #       --src corpus/europarl7/test.en --target-lang de --data out/data --json out/scores.finetune.json
+#       >out/scores.finetune.txt

@@ -38,4 +38,4 @@ done
 #   gtrans translate --path out/flat/checkpoint_best.pt --data out/data --input corpus/europarl7/test.en --output
 #       out/test.flat.de --beam 5
 #   gtrans score --hyp out/test.flat.de --ref corpus/europarl7/test.de --src corpus/europarl7/test.en --target-lang de
-#       --data out/data --json out/scores.flat.json
+#       --data out/data --json out/scores.flat.json >out/scores.flat.txt

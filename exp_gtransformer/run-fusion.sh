@@ -33,8 +33,8 @@ prepare
 train "$model" "$config" --system "${OPTION[system]}"
 evaluate "$model"
 hypothesis=$OUT/test.$model.$TARGET reference=$(text "$TEST_TEXT" "$TARGET")
-run_score "$OUT/tokenised.$model.txt" "$HERE/tokenised-bleu.sh" "$hypothesis" "$reference" "$TARGET" \
-  "$OUT/tokenised.$model.json" "$hyphens"
+run_score "$OUT/tokenised.$model.txt" "$hypothesis" "$reference" -- \
+  "$HERE/tokenised-bleu.sh" "$hypothesis" "$reference" "$TARGET" "$OUT/tokenised.$model.json" "$hyphens"
 
 # ---- What it runs: the commands of
 #   run-fusion.sh --data corpus --corpus iwslt14 --out out --dry-run
@@ -46,6 +46,6 @@ run_score "$OUT/tokenised.$model.txt" "$HERE/tokenised-bleu.sh" "$hypothesis" "$
 #   gtrans translate --path out/fusion-gtrans/checkpoint_best.pt --data out/data --input corpus/iwslt14/test.de
 #       --output out/test.fusion-gtrans.en --lenpen 0 --no-repeat-ngram-size 4 --beam 8
 #   gtrans score --hyp out/test.fusion-gtrans.en --ref corpus/iwslt14/test.en --src corpus/iwslt14/test.de
-#       --target-lang en --data out/data --json out/scores.fusion-gtrans.json
+#       --target-lang en --data out/data --json out/scores.fusion-gtrans.json >out/scores.fusion-gtrans.txt
 #   exp_gtransformer/tokenised-bleu.sh out/test.fusion-gtrans.en corpus/iwslt14/test.en en
-#       out/tokenised.fusion-gtrans.json ''
+#       out/tokenised.fusion-gtrans.json '' >out/tokenised.fusion-gtrans.txt

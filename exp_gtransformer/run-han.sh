@@ -29,17 +29,18 @@ done
 #   gtrans translate --path out/sentence/checkpoint_best.pt --data out/data --input corpus/europarl7/test.en --output
 #       out/test.sentence.de --beam 5
 #   gtrans score --hyp out/test.sentence.de --ref corpus/europarl7/test.de --src corpus/europarl7/test.en
-#       --target-lang de --data out/data --json out/scores.sentence.json
+#       --target-lang de --data out/data --json out/scores.sentence.json >out/scores.sentence.txt
 #   gtrans train out/data --config han_encoder --source-lang en --target-lang de --seed 1 --save-dir out/han-encoder
 #       --init-from out/sentence/checkpoint_best.pt
 #   gtrans translate --path out/han-encoder/checkpoint_best.pt --data out/data --input corpus/europarl7/test.en
 #       --output out/test.han-encoder.de --beam 5
 #   gtrans score --hyp sentence=out/test.sentence.de han-encoder=out/test.han-encoder.de --ref
 #       corpus/europarl7/test.de --src corpus/europarl7/test.en --target-lang de --data out/data --json
-#       out/scores.han-encoder.json
+#       out/scores.han-encoder.json >out/scores.han-encoder.txt
 #   gtrans train out/data --config han_transformer --source-lang en --target-lang de --seed 1 --save-dir out/han-joint
 #       --init-from out/han-encoder/checkpoint_best.pt
 #   gtrans translate --path out/han-joint/checkpoint_best.pt --data out/data --input corpus/europarl7/test.en --output
 #       out/test.han-joint.de --beam 5
 #   gtrans score --hyp sentence=out/test.sentence.de han-joint=out/test.han-joint.de --ref corpus/europarl7/test.de
 #       --src corpus/europarl7/test.en --target-lang de --data out/data --json out/scores.han-joint.json
+#       >out/scores.han-joint.txt

@@ -38,16 +38,16 @@ done
 #   gtrans translate --path out/mbart-sentence/checkpoint_best.pt --data out/data --input corpus/europarl7/test.en
 #       --output out/test.mbart-sentence.de --max-len-a 1.2 --max-len-b 10 --beam 5
 #   gtrans score --hyp out/test.mbart-sentence.de --ref corpus/europarl7/test.de --src corpus/europarl7/test.en
-#       --target-lang de --data out/data --json out/scores.mbart-sentence.json
+#       --target-lang de --data out/data --json out/scores.mbart-sentence.json >out/scores.mbart-sentence.txt
 #   gtrans train out/data --config mbart_document --source-lang en --target-lang de --seed 1 --save-dir
 #       out/mbart-document --init-from mbart.cc25/model.pt --init-dict mbart.cc25/dict.txt
 #   gtrans translate --path out/mbart-document/checkpoint_best.pt --data out/data --input corpus/europarl7/test.en
 #       --output out/test.mbart-document.de --max-len-a 1.2 --max-len-b 10 --free --beam 5
 #   gtrans score --hyp out/test.mbart-document.de --ref corpus/europarl7/test.de --src corpus/europarl7/test.en
-#       --target-lang de --data out/data --json out/scores.mbart-document.json
+#       --target-lang de --data out/data --json out/scores.mbart-document.json >out/scores.mbart-document.txt
 #   gtrans train out/data --config gtransformer_mbart --source-lang en --target-lang de --seed 1 --save-dir
 #       out/mbart-gtransformer --init-from mbart.cc25/model.pt --init-dict mbart.cc25/dict.txt
 #   gtrans translate --path out/mbart-gtransformer/checkpoint_best.pt --data out/data --input corpus/europarl7/test.en
 #       --output out/test.mbart-gtransformer.de --max-len-a 1.2 --max-len-b 10 --beam 5
 #   gtrans score --hyp out/test.mbart-gtransformer.de --ref corpus/europarl7/test.de --src corpus/europarl7/test.en
-#       --target-lang de --data out/data --json out/scores.mbart-gtransformer.json
+#       --target-lang de --data out/data --json out/scores.mbart-gtransformer.json >out/scores.mbart-gtransformer.txt

@@ -54,24 +54,24 @@ fi
 #   gtrans translate --path out/memory-sentence-1/checkpoint_best.pt --data out/data --input corpus/europarl7/test.en
 #       --output out/test.memory-sentence-1.de --beam 5
 #   gtrans score --hyp out/test.memory-sentence-1.de --ref corpus/europarl7/test.de --src corpus/europarl7/test.en
-#       --target-lang de --data out/data --json out/scores.memory-sentence-1.json
+#       --target-lang de --data out/data --json out/scores.memory-sentence-1.json >out/scores.memory-sentence-1.txt
 #   gtrans train out/data --config memory_transformer_europarl7 --source-lang en --target-lang de --seed 1 --save-dir
 #       out/memory-1 --init-from out/memory-sentence-1/checkpoint_best.pt
 #   gtrans translate --path out/memory-1/checkpoint_best.pt --data out/data --input corpus/europarl7/test.en --output
 #       out/test.memory-1.de --beam 5
 #   gtrans score --hyp memory-sentence-1=out/test.memory-sentence-1.de memory-1=out/test.memory-1.de --ref
 #       corpus/europarl7/test.de --src corpus/europarl7/test.en --target-lang de --data out/data --json
-#       out/scores.memory-1.json
+#       out/scores.memory-1.json >out/scores.memory-1.txt
 #   gtrans train out/data --config memory_sentence_europarl7 --source-lang en --target-lang de --seed 2 --save-dir
 #       out/memory-sentence-2
 #   gtrans translate --path out/memory-sentence-2/checkpoint_best.pt --data out/data --input corpus/europarl7/test.en
 #       --output out/test.memory-sentence-2.de --beam 5
 #   gtrans score --hyp out/test.memory-sentence-2.de --ref corpus/europarl7/test.de --src corpus/europarl7/test.en
-#       --target-lang de --data out/data --json out/scores.memory-sentence-2.json
+#       --target-lang de --data out/data --json out/scores.memory-sentence-2.json >out/scores.memory-sentence-2.txt
 #   gtrans train out/data --config memory_transformer_europarl7 --source-lang en --target-lang de --seed 2 --save-dir
 #       out/memory-2 --init-from out/memory-sentence-2/checkpoint_best.pt
 #   gtrans translate --path out/memory-2/checkpoint_best.pt --data out/data --input corpus/europarl7/test.en --output
 #       out/test.memory-2.de --beam 5
 #   gtrans score --hyp memory-sentence-2=out/test.memory-sentence-2.de memory-2=out/test.memory-2.de --ref
 #       corpus/europarl7/test.de --src corpus/europarl7/test.en --target-lang de --data out/data --json
-#       out/scores.memory-2.json
+#       out/scores.memory-2.json >out/scores.memory-2.txt

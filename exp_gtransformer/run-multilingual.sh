@@ -64,11 +64,11 @@ for direction in "${directions[@]}"; do
     awk -F "\t" "FILENAME == \"-\" { if (!(\$1 in text)) text[\$1] = \$3; next }
       /^[ \t]*(<d>)?[ \t]*\$/ { print \"\"; next } { print text[n++ + 0] }" - "$1" | "${@:2}"' \
     "$stem.log" "$reference" "${detokenise[@]}"
-  run_score "$OUT/scores.$model.$direction.txt" "$gtrans" score --hyp "$stem.$target" --ref "$reference" \
-    --metrics s_bleu --target-lang "$target" --resample none --json "$OUT/scores.$model.$direction.json" \
-    "${FOR_SCORE[@]}"
-  run_score "$OUT/tokenised.$model.$direction.txt" "$HERE/tokenised-bleu.sh" "$stem.$target" "$reference" \
-    "$target" "$OUT/tokenised.$model.$direction.json"
+  run_score "$OUT/scores.$model.$direction.txt" "$stem.$target" "$reference" -- \
+    "$gtrans" score --hyp "$stem.$target" --ref "$reference" --metrics s_bleu --target-lang "$target" \
+    --resample none --json "$OUT/scores.$model.$direction.json" "${FOR_SCORE[@]}"
+  run_score "$OUT/tokenised.$model.$direction.txt" "$stem.$target" "$reference" -- \
+    "$HERE/tokenised-bleu.sh" "$stem.$target" "$reference" "$target" "$OUT/tokenised.$model.$direction.json"
 done
 
 # ---- What it runs: the commands of
@@ -119,8 +119,9 @@ done
 #       detokenize >out/test.fusion-gtrans.en-de.de
 #   gtrans score --hyp out/test.fusion-gtrans.en-de.de --ref out/data/references/test.de-en.de --metrics s_bleu
 #       --target-lang de --resample none --json out/scores.fusion-gtrans.en-de.json
+#       >out/scores.fusion-gtrans.en-de.txt
 #   exp_gtransformer/tokenised-bleu.sh out/test.fusion-gtrans.en-de.de out/data/references/test.de-en.de de
-#       out/tokenised.fusion-gtrans.en-de.json
+#       out/tokenised.fusion-gtrans.en-de.json >out/tokenised.fusion-gtrans.en-de.txt
 #   gtrans generate out/data --task translation_multi_simple_epoch --langs en,de --lang-pairs en-de,de-en
 #       --encoder-langtok tgt --source-lang de --target-lang en --path out/fusion-gtrans/average5.pt --remove-bpe
 #       --required-batch-size-multiple 1 --beam 8 >out/test.fusion-gtrans.de-en.log
@@ -130,5 +131,6 @@ done
 #       detokenize >out/test.fusion-gtrans.de-en.en
 #   gtrans score --hyp out/test.fusion-gtrans.de-en.en --ref out/data/references/test.en-de.en --metrics s_bleu
 #       --target-lang en --resample none --json out/scores.fusion-gtrans.de-en.json
+#       >out/scores.fusion-gtrans.de-en.txt
 #   exp_gtransformer/tokenised-bleu.sh out/test.fusion-gtrans.de-en.en out/data/references/test.en-de.en en
-#       out/tokenised.fusion-gtrans.de-en.json
+#       out/tokenised.fusion-gtrans.de-en.json >out/tokenised.fusion-gtrans.de-en.txt

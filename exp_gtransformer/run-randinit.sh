@@ -30,4 +30,4 @@ evaluate "$model"
 #   gtrans translate --path out/randinit/checkpoint_best.pt --data out/data --input corpus/europarl7/test.en --output
 #       out/test.randinit.de --max-len-a 1.2 --max-len-b 10 --beam 5
 #   gtrans score --hyp out/test.randinit.de --ref corpus/europarl7/test.de --src corpus/europarl7/test.en
-#       --target-lang de --data out/data --json out/scores.randinit.json
+#       --target-lang de --data out/data --json out/scores.randinit.json >out/scores.randinit.txt
