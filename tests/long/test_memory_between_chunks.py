@@ -32,7 +32,7 @@ Cells = dict[str, dict[str, Any]]
 
 
 @pytest.mark.long
-def test_what_stands_before_an_chunk(
+def test_what_stands_before_a_chunk(
     stock: StockCommands, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     world = LearningWorld(tmp_path, stock)
