@@ -414,10 +414,10 @@ def report_of(args: argparse.Namespace) -> tuple[Report, Texts]:
     """Return the scores, with intervals and tests, and the texts."""
     _check(args)
     files = system_names(args.hyp)
+    languages = _prepared_languages(args.data)
     texts = Texts([], None, {}, [])
     if _reads_texts(args):
-        texts = _read_all(args, files)
-    languages = _prepared_languages(args.data)
+        texts = _read_all(args, files, args.target_lang or languages.target)
     first_reference = texts.references[0] if texts.references else None
     options = _metric_options(args, languages.target, first_reference or [])
     report = Report(list(files), coverage=texts.coverage, notes=list(texts.notes))
@@ -586,14 +586,16 @@ def _outputs(args: argparse.Namespace) -> dict[str, Path]:
     return outputs
 
 
-def _read_all(args: argparse.Namespace, files: Mapping[str, str]) -> Texts:
-    """Read all texts, write the resegmented ones, and set ``args.documents_only`` for free ones."""
+def _read_all(args: argparse.Namespace, files: Mapping[str, str], target_lang: str) -> Texts:
+    """Read all texts, and write the resegmented ones.
+
+    Sets ``args.documents_only`` if a translation has one line for each document.
+    """
     alignment: Alignment = "aligned"
     if args.resegment:
         alignment = "resegmented"
     elif args.documents_only:
         alignment = "whole"
-    target_lang = args.target_lang or _prepared_languages(args.data).target
     texts = read_texts(
         args.ref,
         args.src,

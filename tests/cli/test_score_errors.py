@@ -84,10 +84,14 @@ MISTAKES = {
         f"{ONE} --documents-only --metrics ter",
         "--metrics ter needs aligned sentences",
     ),
-    # The margin is checked before the files are read.
+    # Margins and the data folder are checked before the files are read.
     "margin of no metric, before reading": (
         "--hyp a={missing} b={missing} --ref {missing} --non-inferior 1 --documents-only",
         "chrf is not among the scores here",
+    ),
+    "no data folder, before reading": (
+        "--hyp {missing} --ref {missing} --target-lang de --data {none}",
+        "there is no '{none}/prepare.json'",
     ),
     "negative margin": (f"{MARGIN} -1", NO_NUMBER),
     "infinite margin": (f"{MARGIN} 1e999", NO_NUMBER),
@@ -130,7 +134,7 @@ def paths(tmp_path: Path) -> dict[str, str]:
     for name, content in FILES.items():
         (tmp_path / name).write_text(content, encoding="utf-8")
     (tmp_path / "latin").write_bytes("Grüße\n".encode("latin-1"))
-    names = ("a", "b", "ref", "src", "latin", "missing", *FILES)
+    names = ("a", "b", "ref", "src", "latin", "missing", "none", *FILES)
     return {name: str(tmp_path / name) for name in names}
 
 
