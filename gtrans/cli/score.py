@@ -663,10 +663,10 @@ class _Lengths(NamedTuple):
 def _corpus_of_chunks(args: argparse.Namespace, texts: Texts, languages: _Languages) -> Corpus:
     """Return the references with chunks by the lengths of both sides, or of the reference alone."""
     first, *others = texts.references
-    sources = first if texts.sources is None else texts.sources
-    source_lang = languages.target if texts.sources is None else languages.source
-    source = _lengths(sources, source_lang, args.data)
     target = _lengths(first, languages.target, args.data)
+    source = target
+    if texts.sources is not None:
+        source = _lengths(texts.sources, languages.source, args.data)
     units = "+".join(dict.fromkeys([source.unit, target.unit]))
     chunk_unit = f"chunk({args.max_doc_tokens},{units})"
     if texts.sources is None:

@@ -184,6 +184,9 @@ def test_bpe_lengths_of_a_prepared_folder(
     assert "stem[snowball-german]" in entry["meteor"]["signature"]  # the folder's language
     # In characters and marks: 25 + 15, 34; 34, 36.
     assert report["chunks"] == 4
+    asked.clear()
+    score(capsys, "--hyp", hyp, "--ref", ref, "--data", str(data))
+    assert asked == [(str(data), "de")]  # the reference is encoded once
 
 
 def test_the_command_starts_without_torch_and_fairseq(hyp: str, ref: str) -> None:
