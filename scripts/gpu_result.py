@@ -135,7 +135,8 @@ def unpack(path: Path, work: Path) -> None:
     if not (work / "parts.json").is_file():
         work.mkdir(parents=True, exist_ok=True)
         with tarfile.open(path) as archive:
-            archive.extractall(work, filter="data")
+            archive.extraction_filter = getattr(tarfile, "data_filter", None)  # not in 3.11.2
+            archive.extractall(work)
 
 
 # --- running --------------------------------------------------------------------------------------

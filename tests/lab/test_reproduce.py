@@ -321,7 +321,8 @@ def check_again(
 ) -> None:
     """What is published gives the same scores and the same tests, without any model."""
     with tarfile.open(folder / f"{table['experiment']}.translations.tar.xz") as packed:
-        packed.extractall(again, filter="data")
+        packed.extraction_filter = getattr(tarfile, "data_filter", None)
+        packed.extractall(again)
     rows = {row["label"]: row for row in table["rows"] if row["runs"]}
     checked = 0
     for row in rows.values():
