@@ -70,6 +70,7 @@ class OtherScore:
         reads_texts: needs the texts of the reference or the source.
         aligned: compares sentences of source, reference and translation.
         needs: other options that must be given.
+        file: the value of the option is a file that the command reads.
     """
 
     settings: Mapping[str, Any]
