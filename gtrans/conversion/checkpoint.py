@@ -210,8 +210,8 @@ class _Sum:
     def add(self, checkpoint: Checkpoint) -> None:
         if self._first is None:
             for name, tensor in checkpoint.tensors.items():
-                is_float = tensor.is_floating_point()
-                self._sums[name] = tensor.double() if is_float else tensor.clone()
+                wide = torch.float64 if tensor.is_floating_point() else tensor.dtype
+                self._sums[name] = tensor.to(wide, copy=True)
             state = {**checkpoint.state, "model": {}, "last_optimizer_state": None}
             self._first = Checkpoint(checkpoint.path, state)
             return

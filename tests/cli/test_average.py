@@ -84,6 +84,16 @@ def test_a_table_is_summed_in_double_precision(tmp_path: Path) -> None:
     assert model["table"].tolist() == [2.0**22 + 1]
 
 
+def test_a_shared_table_in_double_precision_is_summed_once(tmp_path: Path) -> None:
+    paths = []
+    for number in (1.0, 3.0):
+        table = torch.tensor([number], dtype=torch.float64)
+        model = {"table": table, "output": table}
+        paths.append(write(tmp_path / f"{number}.pt", [number, 1.0], model=model))
+    model = averaged(*paths, target=tmp_path / "mean.pt")["model"]
+    assert model["table"].tolist() == model["output"].tolist() == [2.0]
+
+
 def refusal(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
     capsys.readouterr()
     assert main(["average", *map(str, arguments)]) == 1
