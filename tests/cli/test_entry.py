@@ -174,6 +174,14 @@ def test_a_closed_pipe_is_no_error_message(command, tiny):
     assert (process.wait(timeout=100), errors) == (141, "")
 
 
+def test_help_before_a_command_lists_all_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--help", "translate"])
+    assert not ended.value.code
+    shown = capsys.readouterr().out
+    assert all(f"\n    {command}" in shown for command in all_commands())
+
+
 @pytest.mark.parametrize("value", ["1", "True", "yes"])
 def test_commands_refuse_to_run_where_checkpoints_may_hold_code(value, monkeypatch, capsys):
     monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", value)

@@ -53,7 +53,9 @@ def module_of(command: str) -> ModuleType:
 def dispatch(words: Sequence[str]) -> None:
     """Run the subcommand in ``words``; exit with status 2 if there is no such command or option."""
     command = next((word for word in words if not word.startswith("-")), None)
-    parser, subparsers = _parsers(COMMANDS if command in COMMANDS else all_commands())
+    # Words before the command may ask for the help of `gtrans`, which lists all commands.
+    is_known = command in COMMANDS and words[0] == command
+    parser, subparsers = _parsers(COMMANDS if is_known else all_commands())
     if command is None:
         parser.parse_args(words)
         parser.print_help(sys.stderr)
