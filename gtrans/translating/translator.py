@@ -283,7 +283,8 @@ class Translator:
             documents.append(list(chain.from_iterable(islice(rows, len(document)))))
         if self.copies_symbols and not self.free:
             for document_sources, sentences in zip(sources, documents, strict=True):
-                for source, alternatives in zip(document_sources, sentences, strict=True):
+                # `Translation.write` reports a wrong number of sentences.
+                for source, alternatives in zip(document_sources, sentences, strict=False):
                     _copy_symbols(source, alternatives)
         return documents
 

@@ -28,6 +28,7 @@ from gtrans.search.generator import make_batches, rows_at_once
 from gtrans.text.pipeline import PLACEHOLDER
 from gtrans.text.prepared_folder import load_pipeline
 from gtrans.translating import loading, translator
+from gtrans.translating.output import Alternative
 
 if TYPE_CHECKING:
     from support.tiny_models import TinyWorld
@@ -80,6 +81,17 @@ def test_a_translation_never_reads_as_a_boundary():
         bare.generator = SimpleNamespace(symbols_to_strip_from_output={dictionary.eos()})
         bare.text_of_subwords = lambda words: {"@lower@": "", "&lt;d&gt;": "<d>"}.get(words, words)
         assert bare._text([ids[word], dictionary.eos()]) == expected
+
+
+def test_symbols_are_copied_whatever_the_number_of_sentences():
+    """A changed file of finished batches is reported when the translation is written."""
+    bare = object.__new__(translator.Translator)
+    bare.copies_symbols, bare.free = True, False
+    for count in (0, 1, 2):
+        row = [[Alternative("wort", 0.0)] for _ in range(count)]
+        (document,) = bare.in_documents([row], [[{}]], [["word ☺"]])
+        texts = [alternatives[0].text for alternatives in document]
+        assert texts == ["wort ☺", "wort"][:count]
 
 
 # ---- the same as fairseq's commands --------------------------------------------------------------
