@@ -107,10 +107,14 @@ def test_a_worker_that_fairseq_starts_has_the_plugin(
         (("train", "no-data", *TRAINING), "no-data: there is no such data folder."),
         (("train", "no-data", "--user-dir", "/no-plugin"), "`--user-dir` cannot be imported: /no-"),
         (("generate", "no-data", "--path", "no.pt"), "no-data: there is no such data folder."),
+        (("generate", "data"), "`--path` is missing: the checkpoint, or several: A.pt:B.pt."),
+        (("generate", "data", "--path", "no.pt"), "no.pt: there is no such checkpoint."),
     ],
 )
 def test_a_mistake_is_one_line(command, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "dict.en.txt").touch()
     assert main(command) == 1
     assert capsys.readouterr().err.splitlines()[-1].startswith(f"gtrans: error: {message}")
 
