@@ -187,7 +187,7 @@ def stored_fingerprint(state: Mapping[str, Any], path: str) -> ModelFingerprint:
 
 
 def check_described(state: Mapping[str, Any], path: str | Path) -> None:
-    """Reject a checkpoint without options, and one of this task with unknown model or options.
+    """Reject a checkpoint without options; of this task, an unknown model or wrong types, too.
 
     Call :func:`import_plugin` before.
     """
