@@ -12,6 +12,10 @@ import torch
 from support import reference
 from support.authors_format import checkpoint, convert, save_fixture, with_
 
+from gtrans.environment import import_plugin
+from gtrans.errors import GtransError
+from gtrans.models.base.checkpoint_fit import check_fit
+
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -72,6 +76,14 @@ def test_refusals(
     source, target = tmp_path / "in.pt", tmp_path / "out.pt"
     torch.save(state, source)
     assert_refused(capsys, convert(corpus, source, target), message, target)
+
+
+def test_a_table_without_dimensions() -> None:
+    import_plugin()
+    tables = {"encoder.embed_tokens.weight": torch.tensor(1.0)}
+    state = {"model": tables, "cfg": {"model": {"_name": "gtransformer_tiny"}}}
+    with pytest.raises(GtransError, match=r"^a\.pt: the model that .* is damaged"):
+        check_fit(state, "a.pt")
 
 
 def test_both_sizes_of_a_vocabulary_that_does_not_fit(

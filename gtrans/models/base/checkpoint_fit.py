@@ -38,9 +38,8 @@ def check_fit(state: Mapping[str, Any], path: str | Path) -> None:
     if described is None:
         return
     model, cfg = described
-    task = _task_of(tensors)
     with reading(path, _DESCRIBED), torch.device("meta"), _Unfilled():
-        without_values = model.build_model(cfg, task)
+        without_values = model.build_model(cfg, _task_of(tensors))
     check_shapes(tensors, without_values.state_dict(), path)
 
 
