@@ -106,6 +106,21 @@ def test_copy_local_to_global(sentence_checkpoint: str) -> None:
     assert rates_of(model)["encoder.layers.1.self_attn.global_attn.q_proj.weight"] == 1
 
 
+def test_global_attention_of_the_checkpoint_is_loaded_rather_than_copied(tmp_path: Path) -> None:
+    """Whether group attention beside it is in the checkpoint, or missing."""
+    path = saved(task_of(), tmp_path / "document.pt")
+    checkpoint = torch.load(path)
+    name = "encoder.layers.1.self_attn.global_attn.q_proj.weight"
+    missing = name.replace(".global_attn.", ".")
+    for dropped in ((), (missing,)):
+        for other in dropped:
+            del checkpoint["model"][other]
+        torch.save(checkpoint, path)
+        model, report = start(path, copy=True)
+        assert report.new == [*dropped] and not report.copied
+        assert torch.equal(model.state_dict()[name], checkpoint["model"][name])
+
+
 def sentences_and_document(special_tokens: str) -> tuple[list[Tensor], Tensor]:
     generator = torch.Generator().manual_seed(3)
     sentences = [
