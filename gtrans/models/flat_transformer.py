@@ -12,8 +12,8 @@ Eq 5     ``h1[s:t]``: ``kept`` of :class:`FlatPlanner`; the top blocks and the d
 §3.2     sizes, one sentence before and one after: ``PRESETS``, ``inputs``
 =======  ==============================================================================
 
-The paper does not say that segment embeddings begin as large as words (``--segment-size``), as in
-BERT, and that positions count through the window.
+The paper leaves two things open. Here segment embeddings begin as large as words
+(``--segment-size``), as in BERT, and positions count through the window.
 """
 
 from collections.abc import Mapping

@@ -3,14 +3,14 @@
 Plans are made on the host, because every number read from a GPU makes the host wait: in training
 by the data workers, otherwise from a copy of the tokens (:meth:`Planner.on_device`).
 
-==================================  ===========================================================
-``source``, ``target``              layouts of the encoder's output and of the decoder's input
-``encoder``, ``decoder``, ``cross`` attention plans, by kind
-``encoder_memory``,                 plans of memories, where there are any
+===================================  ============================================================
+``source``, ``target``               layouts of the encoder's output and of the decoder's input
+``encoder``, ``decoder``, ``cross``  attention plans, by kind
+``encoder_memory``,                  plans of memories, where there are any
 ``decoder_memory``
-``in_several``                      ``(target tokens,)`` whether the source of a token has several
-                                    sentences
-==================================  ===========================================================
+``in_several``                       ``(target tokens,)`` whether the source of a token has several
+                                     sentences
+===================================  ============================================================
 """
 
 from __future__ import annotations
