@@ -56,7 +56,11 @@ class AMPOptimizer(FairseqAMPOptimizer):
         self.scaler.update()
 
     def clip_grad_norm(self, max_norm: float, aggregate_norm_fn: Any = None) -> Tensor:
-        """Unscale and clip the gradients; return their norm."""
+        """Unscale and clip the gradients; return their norm.
+
+        Raises:
+            FloatingPointError: the norm is not finite, and there is no scale to reduce.
+        """
         if self.scaler.is_enabled():
             norm: Tensor = super().clip_grad_norm(max_norm, aggregate_norm_fn)
             return norm
