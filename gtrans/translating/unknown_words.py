@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -49,13 +50,14 @@ def unknown_words(
 
 
 def _number_of_words(sentence: str, tokens: Sequence[str]) -> int:
+    starts = [word.start() for word in re.finditer(r"\S+", sentence)]
     words: set[int] = set()
     place = 0
     for token in tokens:
         found = sentence.find(token, place)
         if found >= 0:
             place = found + len(token)
-            words.add(len(sentence[: found + 1].split()))
+            words.add(bisect_right(starts, found))
     return max(len(words), 1) if tokens else 0
 
 

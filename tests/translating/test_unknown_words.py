@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from gtrans.text.subwords import SentencePiecePipeline
@@ -25,6 +27,15 @@ def test_words_that_a_model_lacks_are_named() -> None:
     tokens = ["<", "p", ">", ".", "<", "/", "p", ">", "."]
     told = unknown_words("a.en", ["<p>Go home. </p> Go."], "en", lambda text: tokens)
     assert told.startswith("a.en: 4 of 4 words")
+
+
+def test_a_sentence_of_many_unknown_words_is_counted_in_linear_time() -> None:
+    """For each word a copy of the words before it would take minutes."""
+    sentence = " ".join(f"w{number}" for number in range(100_000))
+    start = time.process_time()
+    told = unknown_words("a.en", [sentence], "en", str.split)
+    assert told.startswith("a.en: 100,000 of 100,000 words")
+    assert time.process_time() - start < 10
 
 
 @pytest.mark.parametrize(
