@@ -23,8 +23,9 @@ from omegaconf import OmegaConf
 from support.contract import WITH_BERT, Built, Case, batch_of, build, cases, sources_of
 from support.folders import SCRIPTS
 from support.suites import others_long
+from torch.utils.data._utils.pin_memory import pin_memory
 
-from gtrans.modules.group_attention import BACKENDS
+from gtrans.modules.group_attention import BACKENDS, with_tensors
 from gtrans.search import document_search
 
 sys.path.insert(0, str(SCRIPTS / "benchmarks"))
@@ -93,6 +94,23 @@ def test_it_waits(name: str) -> None:
         WAITING[name](pretend(torch.randn(3, 4)))
     assert waits.waits == 1, waits.places
     assert waits.within("tests/contract/test_operations.py") == 1  # the place is named
+
+
+def test_a_data_loader_pins_all_of_a_plan(prepared_with_bert: Path) -> None:
+    built = build(Case("gtransformer_tiny", "document"), prepared_with_bert)
+    plan = built.model.planner.batch(batch_of(built)["net_input"])
+    tensors: list[torch.Tensor] = []
+
+    def collect(tensor: torch.Tensor) -> torch.Tensor:
+        tensors.append(tensor)
+        return tensor
+
+    with OperationCounter():
+        with_tensors(pin_memory(plan), collect)
+    assert len(tensors) > 10
+    for tensor in tensors:
+        on_cuda = torch.cuda.is_available() and tensor.is_pinned()
+        assert on_cuda or getattr(tensor, "_gtrans_pinned", False)
 
 
 @pytest.mark.parametrize("case", tried(TRIED))
