@@ -735,10 +735,8 @@ def _spaces_of_tags(marks: Sequence[_Placed], spaces: list[str], gap: str) -> li
         return spaces
     # Tags that stood apart and have come together need one space: `<b>a</b> b <i>c` without `b` is
     # `<b>a</b> <i>c`.
-    needed: list[str] = []
-    for space in spaces:
-        needed.append("" if any(needed) else space)
-    return needed
+    first = next(number for number, space in enumerate(spaces) if space)
+    return spaces[: first + 1] + [""] * (len(marks) - first)
 
 
 def _with_gap(gap: str, spaces: Sequence[str], marks: Sequence[_Placed]) -> list[str]:
