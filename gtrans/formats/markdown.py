@@ -220,9 +220,7 @@ def _without_place(text: str, place: TextPlace) -> str:
 # Escapes that mean the same in every dialect. Brackets are none before what would make a link,
 # parentheses in pairs, which are mathematics for some.
 _HARMLESS = re.compile(
-    r"\\(?!\(.*?\\\))"
-    r"([^\w\s<>{}\[\]=+:-]|_|(?<=..)[>=+:-]|<(?![A-Za-z/!?%])"
-    r"|\[(?!\\?[\[!^@])|\](?!\\?[(\[{:]))",
+    r"\\([^\w\s<>{}\[\]=+:-]|_|(?<=..)[>=+:-]|<(?![A-Za-z/!?%])|\[(?!\\?[\[!^@])|\](?!\\?[(\[{:]))",
     re.DOTALL,
 )
 _ENTITY = re.compile(r"&#?\w+;")
@@ -231,8 +229,15 @@ _ENTITY = re.compile(r"&#?\w+;")
 def _comparable(text: str) -> str:
     """Return Markdown with single spaces and without escapes that mean the same."""
     text = _ENTITY.sub(_without_entity, text)
-    text = _HARMLESS.sub(r"\1", text)
+    last_end = text.rfind("\\)")
+    text = _HARMLESS.sub(partial(_without_escape, last_end), text)
     return " ".join(text.split())
+
+
+def _without_escape(last_end: int, escape: re.Match[str]) -> str:
+    """Return the escaped character; ``last_end``: the place of the last ``\\)``."""
+    begins_pair = escape[1] == "(" and escape.end() <= last_end
+    return escape[0] if begins_pair else escape[1]
 
 
 def _without_entity(entity: re.Match[str]) -> str:

@@ -144,6 +144,10 @@ def test_escaped_parentheses_in_pairs_are_mathematics(tmp_path: Path) -> None:
     assert file.sentences == [[LAMP]]
     file = read(tmp_path / "b.md", f"{LAMP}\n\nThe \\(old lamp is dirty.\n")
     assert file.sentences == [[LAMP, "The (old lamp is dirty."]]
+    file = read(tmp_path / "c.md", f"{LAMP}\n\nThe old\\) lamp \\(is dirty.\n")
+    assert file.sentences == [[LAMP, "The old) lamp (is dirty."]]
+    file = read(tmp_path / "d.md", f"{LAMP}\n\nThe \\(y\\) lamp \\(is dirty.\n")
+    assert file.sentences == [[LAMP]]
 
 
 def test_a_file_that_is_mostly_misread_is_rejected(tmp_path: Path) -> None:
