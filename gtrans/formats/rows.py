@@ -1,4 +1,4 @@
-"""Rows of documents with ids: JSON lines and tables (TSV), such as WMT24++'s to WMT26.
+"""Rows of documents with ids: JSON lines and tables (TSV), such as WMT24++ to WMT26.
 
 The translation of a row is its field ``hypothesis``, which ``gtrans score`` finds; all other fields
 stay.
