@@ -7,6 +7,7 @@ store a :class:`Preparation`. This module needs neither torch nor fairseq.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from copy import deepcopy
@@ -69,8 +70,13 @@ def check_data_folder(folder: Path) -> None:
 # ---- prepare.json --------------------------------------------------------------------------------
 
 
+_Version = tuple[int, int, int]
+# After this time a change of a file gives it another time, on every file system.
+_SETTLED_NANOSECONDS = 10 * 10**9
+
+
 class _ReadState(NamedTuple):
-    version: tuple[int, int, int]
+    version: _Version
     state: dict[str, Any]
 
 
@@ -80,10 +86,7 @@ _read_states: dict[Path, _ReadState] = {}
 def read_state(data_dir: Path) -> dict[str, Any]:
     """Return the contents of ``prepare.json``; an unchanged file is read once."""
     path = data_dir / STATE_FILE
-    version = (0, 0, 0)
-    with suppress(OSError):  # reading says what is wrong
-        status = path.stat()
-        version = status.st_ino, status.st_mtime_ns, status.st_size
+    version = _settled_version(path)
     earlier = _read_states.get(path)
     if earlier is not None and earlier.version == version:
         return deepcopy(earlier.state)
@@ -97,8 +100,20 @@ def read_state(data_dir: Path) -> dict[str, Any]:
         check_state(state)
     except ValueError as error:
         raise GtransError(f"'{path}' is damaged: {error}; prepare the data anew") from None
-    _read_states[path] = _ReadState(version, state)
-    return deepcopy(state)
+    if version is not None:
+        _read_states[path] = _ReadState(version, deepcopy(state))
+    return state
+
+
+def _settled_version(path: Path) -> _Version | None:
+    """Return inode, time of the last change and size; None if it has just changed or is missing."""
+    try:
+        status = path.stat()
+    except OSError:  # reading says what is wrong
+        return None
+    if time.time_ns() - status.st_ctime_ns < _SETTLED_NANOSECONDS:
+        return None
+    return status.st_ino, status.st_ctime_ns, status.st_size
 
 
 def check_state(state: Any) -> None:
