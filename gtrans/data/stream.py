@@ -23,7 +23,7 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass
-from itertools import chain, groupby, zip_longest
+from itertools import chain, groupby, islice, zip_longest
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -112,7 +112,9 @@ class _Stream:
 
     def peek(self, length: int, waiting: deque[int]) -> list[StreamRun]:
         """Return what :meth:`read` would read."""
-        return _Stream(self.counts, list(self.tracks)).read(length, waiting.copy())
+        most = length * len(self.tracks)  # a document has at least one step
+        copy = _Stream(self.counts, list(self.tracks))
+        return copy.read(length, deque(islice(waiting, most)))
 
     def window(
         self, length: int, waiting: deque[int], fits: Callable[[Sequence[StreamRun]], bool]
