@@ -82,7 +82,7 @@ def parse_json(text: str | bytes, place: str, way_out: str = "") -> Any:
 
 
 def _check_surrogates(value: Any) -> None:
-    r"""Reject half of a character, such as ``\\ud83d``, which no file can hold."""
+    r"""Reject half of a character, such as ``\ud83d``, which no file can hold."""
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
