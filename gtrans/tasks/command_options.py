@@ -56,9 +56,9 @@ def trains(root: Any) -> bool:
 
 def check_command(root: Any) -> None:
     """Raise GtransError for options of a command that contradict each other or the machine."""
+    if root.get("generation") is not None:  # under hydra also in a training
+        refuse_unsupported(root.generation)
     if not trains(root):
-        if root.get("generation") is not None:
-            refuse_unsupported(root.generation)
         return
     check_limits(root)
     warn_if_endless(root)

@@ -109,6 +109,12 @@ def test_a_mistake_in_a_configuration_is_rejected(override, message, tiny, tmp_p
     assert not (tmp_path / "out").exists()
 
 
+def test_an_option_of_decoding_that_has_no_effect_is_rejected(tiny, tmp_path):
+    file = small(tiny, tmp_path, "gtransformer_randinit")
+    done = hydra(tiny, file, tmp_path / "out", "generation.sampling=true")
+    assert refusal(done).startswith("`--sampling` is not supported: documents are decoded by one")
+
+
 # ---- two learning rates ------------------------------------------------------------------------
 
 
