@@ -8,9 +8,9 @@ output has, for every layer,
   gates      the mean weight that the gates give to the wider attention (global attention, or
              attention to a context)
 
---gradients adds the mean norm of each sentence's gradient at an embedded word, by the distance in
-sentences; negative distances are later sentences. --layer-gradients adds the norm of the training
-loss's gradient at every layer.
+--gradients adds the gradient of each sentence's loss at the embedded words of all sentences: its
+mean norm by the distance in sentences; negative distances are later sentences. --layer-gradients
+adds the norm of the training loss's gradient at every layer.
 
 Several models are compared; several checkpoints of a run, or a run folder, show changes during
 training (train with --save-interval-updates N --keep-interval-updates -1): then a value is the mean
@@ -22,7 +22,7 @@ Other analyses are chosen by a word; 'gtrans analyse WORD --help' describes them
   maps       attention maps of a document, as pictures
   memory     information gain of trained over random memory
   cost       time and memory of decoding by length
-  scores     scores by the length of sentences or their position
+  scores     scores by the length of sentences or their position, from their JSON
 """
 
 from __future__ import annotations

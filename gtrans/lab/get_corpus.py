@@ -1,11 +1,12 @@
 """Make a corpus of the papers ready: OUT/NAME/{train,valid,test}.LANG, from its published files.
 
 The files are found anywhere below a folder. --list NAME prints the needed files and their
-addresses; unpack archives, and archives inside them, with tar or unzip.
+addresses, for `wget -c` or a browser; unpack archives, and archives inside them, with tar or unzip.
 
 Text is as published: one sentence per line, an empty line between documents. OUT/NAME/corpus.json
-counts kept and dropped pairs. The run scripts (`--data OUT --corpus NAME`) and `gtrans reproduce`
-use the same names; `own` is a corpus of your own, DIR/{train,valid,test}.LANG.
+has the counts of kept and dropped pairs, and digests of the published files. The run scripts
+(`--data OUT --corpus NAME`) and `gtrans reproduce --list` use the same names; `own` is a corpus of
+your own, DIR/{train,valid,test}.LANG.
 """
 
 from __future__ import annotations

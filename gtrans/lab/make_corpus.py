@@ -1,10 +1,10 @@
 """Write the synthetic English-German document corpus and its contrastive sets.
 
-In the corpus some translations depend on earlier sentences: pronouns, forms of address, verb
-ellipsis, and words with two translations of which a document keeps one. The command writes train,
-valid and test (`.en` and `.de`, one sentence per line, an empty line between documents),
+A small grammar makes sentences whose translation depends on earlier ones: pronouns, forms of
+address, verb ellipsis, and words with two translations, one in each document. The command writes
+train, valid and test (`.en` and `.de`, one sentence per line, an empty line between documents),
 contrastive/PHENOMENON.jsonl and corpus.json to DIR. The same options always give the same bytes. A
-system that translates sentence by sentence scores 50% on the contrastive sets.
+system that translates sentence by sentence scores 50% on the contrastive sets, by construction.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """Write one page of HTML: scores with intervals and tests, and a document reader.
 
-The systems are given and scored as by 'gtrans score'. The page has the table of scores, and the
-source, the reference and every system sentence by sentence. Words that the reference does not have
-are marked; sentences are found by text, or by the loss of chrF against the first system.
+The systems are given and scored as by 'gtrans score', with all its options. The page has the table
+of scores, and the source, the reference and every system sentence by sentence. Words that the
+reference does not have are marked; sentences are found by text, or by the loss of chrF against the
+first system.
 
-It is a single file and needs no network. See docs/report.md.
+It is a single file that opens from disk, without a network. See docs/report.md.
 """
 
 from __future__ import annotations

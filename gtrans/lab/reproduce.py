@@ -1,9 +1,9 @@
 """Make the tables and figures of the five papers, or list what each needs.
 
 NAME is a table or figure such as gtransformer-T2, a paper such as gtransformer, or an experiment of
-this project such as results-debian. Run the same command again to continue. Results are
-OUT/SCALE/NAME.md and .json, and for a figure .png and .svg: every number with its run, seed,
-interval and tests, beside the paper's. The scale sets all sizes:
+this project such as results-debian. Finished parts are kept: run the same command again to
+continue. Results are OUT/SCALE/NAME.md and .json, and for a figure .png and .svg: every number with
+its run, seed, interval and tests, beside the paper's. The scale sets all sizes:
 
   tiny    the synthetic corpus, small models: minutes on a CPU
   small   a corpus of --data, named by --corpus, 3 + 3 layers: hours on a CPU

@@ -1,10 +1,11 @@
 """Measure what decoding costs by the length of a text: time and memory.
 
 Each model translates texts of random tokens, in sentences of equal length, in the unit that it was
-trained with; every translation is as long as its source.
+trained with; every translation is as long as its source. Sentence models and recurrent memories
+translate sentence after sentence, document models the whole text.
 
-Memory is the largest resident size of a process, or the largest memory on the GPU. Time is CPU time
-of one thread, or on a GPU elapsed time.
+Each model and length has a process of its own. Memory is the largest resident size of the process,
+or the largest memory on the GPU. Time is CPU time of one thread, or on a GPU elapsed time.
 """
 
 from __future__ import annotations

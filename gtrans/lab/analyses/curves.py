@@ -1,10 +1,11 @@
 """Draw learning curves from the logs of training runs, several models in one figure.
 
-A run is a folder of `gtrans train`, or a log itself. Runs with one label are seeds of one model:
-their mean is drawn, with the smallest and the largest value.
+A run is a folder of `gtrans train`, which keeps the log train.log, or a log itself. Runs with one
+label are seeds of one model: their mean is drawn, with the smallest and the largest value.
 
 --values names values of the log: loss, nll_loss, ppl, gnorm, lr, wps of training, weight_group_* of
-a model with several decoder groups, valid:loss and valid:s_bleu of a validation split.
+a model with several decoder groups. Values of a validation split begin with its name and a colon,
+such as valid:loss and valid:s_bleu.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 The model is run on the split --split and its references. Attention decides which words change the
 memory (update attention) and which of its vectors a word sees (output attention). The gain is the
 entropy of these weights with a memory as it begins training, minus the entropy with the trained
-memory, in bits. Models of different sizes are points of one line; models of one size are its seeds.
+memory, in bits: how much more the trained memory selects. Models of different sizes are points of
+one line; models of one size are its seeds.
 """
 
 from __future__ import annotations
