@@ -17,6 +17,7 @@ from gtrans.option_types import whole
 from gtrans.text.moses import NO_STEPS, MosesSteps, is_chinese, jieba_tokenizer
 from gtrans.text.reader import ALL_TEXT, TextSelection
 from gtrans.text.subwords import load_bpe, load_sentencepiece, read_subwords
+from gtrans.text.workers import check_workers
 
 DEFAULT_MERGES = 30000
 # By the word that stands for a value in the help: its type.
@@ -177,6 +178,8 @@ def check_options(options: PreparationOptions) -> None:
         twice = [prefix for prefix, count in Counter(prefixes).items() if count > 1]
         if twice:
             raise GtransError(f"`{flag}` names '{twice[0]}' twice; name each text once")
+    if options.workers is not None:
+        check_workers(options.workers)
     if options.bert is not None:
         require(["transformers"], "`--bert`")
     if options.bpe_codes is not None:

@@ -30,6 +30,14 @@ def all_cores() -> int:
     return os.cpu_count() or 1
 
 
+def check_workers(workers: int) -> None:
+    """Raise GtransError for far more processes than there are cores."""
+    cores = all_cores()
+    most = max(64, 4 * cores)
+    if workers > most:
+        raise GtransError(f"`--workers` {workers}: there are {cores} cores; give at most {most}.")
+
+
 def map_chunks(
     function: Callable[[list[Item]], Result], items: Iterable[Item], workers: int
 ) -> Iterator[Result]:

@@ -231,6 +231,7 @@ def test_reuse(corpus, prepared, tmp_path, capsys):
         (("--train", "{c}/train", "--out", "{c}"), "holds the input '{c}/train.en'"),
         (("--train", "{c}/train", "--out", "{p}/text"), "is not empty and holds no preparation"),
         (("--train", "{c}/train", "--out", "{p}"), "also holds the split 'test'"),
+        (("--train", "{c}/train", "--workers", "999999999"), "`--workers` 999999999: there are"),
         (("--train", "{c}/tiny"), "`--train` is too small for BPE"),
         (("--segmenter", "jieba"), "finds words of Chinese (zh), but the languages are en and de"),
         (("--segmenter", "jieba", "--no-tokenise"), "`--segmenter` cannot be combined with"),
