@@ -340,9 +340,7 @@ def _read_scores(path: str) -> Mapping[str, object]:
     """Return the scores in a file by system; "" in a file without names."""
     text = _text_of(path)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    are_objects = all(line.startswith("{") for line in lines)
-    is_json = bool(lines) and lines[0].startswith(("[", "{"))
-    if is_json and not (are_objects and len(lines) > 1):
+    if _is_single_json_value(lines):
         value = parse_json(text, path)
         return value if isinstance(value, Mapping) else {"": value}
     rows = _rows(path, lines)
@@ -359,10 +357,24 @@ def _read_scores(path: str) -> Mapping[str, object]:
     return by_system or {"": []}
 
 
+def _is_single_json_value(lines: Sequence[str]) -> bool:
+    if not lines or not lines[0].startswith(("[", "{")):
+        return False
+    if _is_table(lines):  # whose first heading begins with a bracket
+        return False
+    are_objects = all(line.startswith("{") for line in lines)
+    return len(lines) == 1 or not are_objects
+
+
+def _is_table(lines: Sequence[str]) -> bool:
+    heads = lines[0].split("\t") if lines else []
+    return "system" in heads and "score" in heads
+
+
 def _rows(path: str, lines: Sequence[str]) -> list[Any]:
     rows: list[Any] = []
-    heads = lines[0].split("\t") if lines else []
-    if "system" in heads and "score" in heads:
+    if _is_table(lines):
+        heads = lines[0].split("\t")
         for line in lines[1:]:
             rows.append(dict(zip(heads, line.split("\t"), strict=False)))
     elif lines and lines[0].startswith("{"):

@@ -89,6 +89,12 @@ FORMATS = {
         f"{name}\tSegment {n}\tscore: {n + 1}\n" for name in "ab" for n in SIX
     ) + "a\tscore: 9\nb\tscore: 9\n",
     "mt-metrics-eval": "".join(f"{name}\t{n + 1}\n" for name in ("ref", "a", "b") for n in SIX),
+    "a heading that begins like a list": "[domain]\tsystem\tscore\n" + "".join(
+        f"news\t{name}\t{n + 1}\n" for name in "ab" for n in SIX
+    ),
+    "a heading that begins like an object": "{domain}\tsystem\tscore\n" + "".join(
+        f"news\t{name}\t{n + 1}\n" for name in "ab" for n in SIX
+    ),
 }  # fmt: skip
 
 
