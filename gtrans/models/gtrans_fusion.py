@@ -144,15 +144,18 @@ class GtransFusion(DocumentModel):
         model = super().build_from_options(cfg, task)
         if not cfg.init_xlmr:
             return model
-        if not Path(cfg.init_xlmr).is_dir():
+        folder = Path(cfg.init_xlmr)
+        if not folder.exists():
             mistake = "there is no such folder."
+        elif not folder.is_dir():
+            mistake = "this is a file; give the folder with XLM-R's config.json and weights."
         elif not cfg.share_all_embeddings:
             mistake = "XLM-R has one table of embeddings; give `--share-all-embeddings`, too."
         else:
             start_from_xlmr(model, cfg.init_xlmr, dictionaries_of(task))
             return model
-        # A resumed or finished run loads its own checkpoint and needs no XLM-R. The mistake is
-        # raised if nothing has been loaded when training begins.
+        # A resumed or finished run loads its own checkpoint and needs no XLM-R. The plan of a new
+        # run raises the mistake, and `forward` if no run is planned (fairseq's own tasks).
         model.start_mistake = f"--init-xlmr {cfg.init_xlmr}: {mistake}"
         model.register_load_state_dict_post_hook(_has_parameters)
         return model

@@ -94,6 +94,14 @@ def test_a_mistake_is_one_line(case, tiny, tmp_path, monkeypatch, capsys):
             (*ARCH, "--lr-scheduler", "inverse_sqrt", "--warmup-updates", "0"),
             "`--lr-scheduler inverse_sqrt` needs `--warmup-updates` of at least 1, but it is 0",
         ),
+        (
+            ("--arch", "gtrans_fusion_tiny", "--init-xlmr", "{}/file"),
+            "--init-xlmr {}/file: this is a file; give the folder with XLM-R's config.json",
+        ),
+        (
+            ("--arch", "gtrans_fusion_tiny", "--init-xlmr", "{}"),
+            "--init-xlmr {}: XLM-R has one table of embeddings; give `--share-all-embeddings`",
+        ),
         ((*ARCH, "--lr", "0.25"), "`--lr` is missing: the highest learning rate, such as `--lr"),
     ],
 )

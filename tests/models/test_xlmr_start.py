@@ -129,6 +129,7 @@ def test_words_of_the_corpus_that_xlmr_lacks_are_new(
     ("options", "message"),
     [
         ({"init_xlmr": "nowhere"}, "--init-xlmr nowhere: there is no such folder."),
+        ({"init_xlmr": __file__}, "this is a file; give the folder with XLM-R's config.json"),
         # There would be three of them.
         ({"share_all_embeddings": False}, "one table of embeddings; give `--share-all-embeddings`"),
     ],
