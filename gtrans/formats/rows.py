@@ -21,7 +21,7 @@ from gtrans.formats.plain import Line
 from gtrans.formats.sentences import whole
 from gtrans.messages import print_message
 from gtrans.text import reader
-from gtrans.text.document_file import DocumentFile, Splitter
+from gtrans.text.document_file import DocumentFile, DocumentIds, Splitter
 from gtrans.text.reader import ALL_TEXT, TextSelection, have_markup, open_text
 
 TRANSLATION = "hypothesis"
@@ -140,9 +140,10 @@ class RowFile(DocumentFile):
             else:
                 yield HtmlText(line, self._split or whole, number, self.check)
 
-    def names(self) -> list[tuple[str, list[str]]]:
-        """Return ids of documents and sentences; numbers stand for missing ids."""
-        names = []
+    @property
+    def ids(self) -> list[DocumentIds]:
+        """The ids of each document and its sentences; numbers stand for missing ids."""
+        ids_of_documents = []
         for name, rows in self.rows.items():
             ids: list[str] = []
             for row in rows:
@@ -151,8 +152,8 @@ class RowFile(DocumentFile):
                     ids += [str(len(ids) + n) for n in numbers]
                 else:  # ids must differ
                     ids += [f"{row.name}.{n}" if len(numbers) > 1 else row.name for n in numbers]
-            names.append((name, ids))
-        return names
+            ids_of_documents.append(DocumentIds(name, ids))
+        return ids_of_documents
 
     def translated(self, translations: Sequence[Sequence[str]], joint: str) -> bytes:
         """See :meth:`DocumentFile.translated`."""

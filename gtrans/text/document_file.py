@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from gtrans.text.reader import ALL_TEXT, TextSelection
 
@@ -24,6 +24,7 @@ class Note:
 
     Attributes:
         where: the file, and its line or the beginning of the text.
+        kind: one of the constants above.
         count: number of places.
     """
 
@@ -36,6 +37,26 @@ class Note:
         if self.kind == LEFT:
             return f"{self.where}: {self.detail}"
         return f"{self.where}: {self.kind}{self.detail}"
+
+
+class DocumentIds(NamedTuple):
+    """The id of a document, and the ids of its sentences."""
+
+    document: str
+    sentences: list[str]
+
+
+def sentence_numbers(document: Sequence[object]) -> list[str]:
+    """Return ``1``, ``2``, .. for the sentences of a document."""
+    return [str(number) for number in range(1, len(document) + 1)]
+
+
+def numbered_ids(documents: Iterable[Sequence[object]]) -> list[DocumentIds]:
+    """Return numbers from 1 on as the ids of documents and their sentences."""
+    ids = []
+    for number, document in enumerate(documents, start=1):
+        ids.append(DocumentIds(str(number), sentence_numbers(document)))
+    return ids
 
 
 class TextBlock(Protocol):
@@ -84,12 +105,14 @@ class DocumentFile(ABC):
             documents.append(list(sentences))
         return documents
 
-    def names(self) -> list[tuple[str, list[str]]]:
-        """Return the ids of each document and its sentences; by default numbers."""
-        return counted(self.sentences)
+    @property
+    def ids(self) -> list[DocumentIds]:
+        """The ids of each document and its sentences; by default numbers."""
+        return numbered_ids(self.sentences)
 
-    def where(self) -> list[str]:
-        """Return the place of each sentence, for messages."""
+    @property
+    def sentence_places(self) -> list[str]:
+        """The file and line of each sentence, for messages."""
         places = []
         for block in chain.from_iterable(self.documents):
             places += [self.place(block.line)] * len(block.sentences)
@@ -117,12 +140,3 @@ class DocumentFile(ABC):
         following = chain.from_iterable(translations)
         for block in chain.from_iterable(self.documents):
             yield block, list(islice(following, len(block.sentences)))
-
-
-def counted(documents: Sequence[Sequence[object]]) -> list[tuple[str, list[str]]]:
-    """Number documents and their sentences from 1."""
-    names = []
-    for number, document in enumerate(documents, start=1):
-        sentences = [str(place) for place in range(1, len(document) + 1)]
-        names.append((str(number), sentences))
-    return names

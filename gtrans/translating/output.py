@@ -32,6 +32,7 @@ from gtrans.files import (
     unwritable,
 )
 from gtrans.messages import print_message
+from gtrans.text.document_file import DocumentIds
 
 RECORD_SUFFIX = ".made.json"
 _RECORD_FORMAT = "translation 2"
@@ -65,28 +66,21 @@ def as_lines(lines: Iterable[str]) -> bytes:
     return "".join(f"{line}\n" for line in lines).encode()
 
 
-def counted_ids(document: Sequence[str]) -> list[str]:
-    """Return the numbers of sentences, from 1 on, as ids."""
-    return list(map(str, range(1, len(document) + 1)))
-
-
 def json_lines(
-    names: Sequence[tuple[str, Sequence[str]]],
+    ids_of_documents: Sequence[DocumentIds],
     sources: Sequence[Sequence[str]],
     translations: Sequence[Translations],
 ) -> list[str]:
-    """Return a JSON object for each sentence, with the keys that ``gtrans score`` knows.
-
-    ``names``: ids of each document and its sentences.
-    """
+    """Return a JSON object for each sentence, with the keys that ``gtrans score`` knows."""
     lines = []
-    for (document, ids), texts, sentences in zip(names, sources, translations, strict=True):
-        for name, source, alternatives in zip(ids, texts, sentences, strict=True):
+    documents = zip(ids_of_documents, sources, translations, strict=True)
+    for ids, texts, sentences in documents:
+        for sentence_id, source, alternatives in zip(ids.sentences, texts, sentences, strict=True):
             nbest = []
             for alternative in alternatives:
                 score = round(alternative.score, 6)
                 nbest.append({"hypothesis": alternative.text, "score": score})
-            row = {"doc_id": document, "seg_id": name, "source": source, **nbest[0]}
+            row = {"doc_id": ids.document, "seg_id": sentence_id, "source": source, **nbest[0]}
             if len(nbest) > 1:
                 row["nbest"] = nbest
             lines.append(json.dumps(row, ensure_ascii=False))

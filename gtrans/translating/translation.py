@@ -11,7 +11,7 @@ from functools import partial
 from itertools import chain
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from gtrans.annexes import formats
 from gtrans.data.documents import STANDARD_STREAM, check_length, iterate_raw_lines
@@ -30,6 +30,13 @@ from gtrans.search.document_search import SentenceHypothesis
 from gtrans.search.generator import LEAST_ROW_TOKENS
 from gtrans.search.options import DecodingOptions
 from gtrans.search.part_search import Parts, PartsOfDocument
+from gtrans.text.document_file import (
+    DocumentFile,
+    DocumentIds,
+    Note,
+    numbered_ids,
+    sentence_numbers,
+)
 from gtrans.text.pipeline import PLACEHOLDER
 from gtrans.text.prepared_folder import prepared_files
 from gtrans.text.reader import (
@@ -53,7 +60,6 @@ from gtrans.translating.output import (
     as_lines,
     best_of,
     check_overwritable,
-    counted_ids,
     json_lines,
     read_record,
     write_out,
@@ -65,9 +71,6 @@ from gtrans.translating.translator import (
     worker_processes,
 )
 from gtrans.version import __version__
-
-if TYPE_CHECKING:
-    from gtrans.text.document_file import DocumentFile
 
 # Options that a translation does not depend on, or that the record has in another way.
 _NOT_RECORDED = {"paths", "data", "cpu", "workers", "force", "selection"}
@@ -82,16 +85,15 @@ class LinesOfText:
 
     Attributes:
         layout: the lines of the output, None in place of each translation.
-        places: where each sentence stands, for messages.
-        ids: ids of each document and its sentences; empty: they are counted.
+        sentence_places: the file and line of each sentence, for messages.
     """
 
     path: str
     sentences: list[list[str]]
     layout: list[str | None] = field(default_factory=list)
-    places: list[str] = field(default_factory=list)
-    ids: list[tuple[str, list[str]]] = field(default_factory=list)
-    notes: Sequence[Any] = ()
+    sentence_places: list[str] = field(default_factory=list)
+    ids: list[DocumentIds] = field(default_factory=list)
+    notes: Sequence[Note] = ()
 
     @classmethod
     def of_lines(cls, path: str, lines: Sequence[str]) -> LinesOfText:
@@ -107,7 +109,8 @@ class LinesOfText:
                 text.sentences.append(document)
             document.append(line)
             text.layout.append(None)
-            text.places.append(f"{path}:{number}")
+            text.sentence_places.append(f"{path}:{number}")
+        text.ids = numbered_ids(text.sentences)
         return text
 
     @classmethod
@@ -126,23 +129,10 @@ class LinesOfText:
                 text.layout.append(None)
                 sentences.append(segment.text())
                 ids.append(segment.name or str(len(sentences)))
-                text.places.append(f"{path}:{segment.line}")
+                text.sentence_places.append(f"{path}:{segment.line}")
             text.sentences.append(sentences)
-            text.ids.append((document.name or str(number), ids))
+            text.ids.append(DocumentIds(document.name or str(number), ids))
         return text
-
-    def names(self) -> list[tuple[str, list[str]]]:
-        """Return the ids of each document and its sentences."""
-        if self.ids:
-            return self.ids
-        names = []
-        for number, document in enumerate(self.sentences, start=1):
-            names.append((str(number), counted_ids(document)))
-        return names
-
-    def where(self) -> list[str]:
-        """Return :attr:`places`."""
-        return self.places
 
     def translated(self, translations: Sequence[Sequence[str]], joint: str) -> bytes:
         """Return the contents of the output."""
@@ -171,7 +161,7 @@ class Translation:
         self.translator, self.source, self.options = translator, source, options
         self.documents = translator.encoded(source.sentences)
         self.sentences = sum(len(document) for document in self.documents)
-        translator.warn_of(source.path, source.sentences, self.documents, source.where())
+        translator.warn_of(source.path, source.sentences, self.documents, source.sentence_places)
         self.output = Output(output, self._provenance(options, contents), options.force)
         self._progress: Any = None
         self._rows_of_documents: list[list[Example]] = []
@@ -290,7 +280,7 @@ class Translation:
                 f"translations, but {self.sentences} are needed; `--force` translates anew."
             )
         if options.nbest:
-            return as_lines(json_lines(self.source.names(), self.source.sentences, translations))
+            return as_lines(json_lines(self.source.ids, self.source.sentences, translations))
         best = best_of(translations)
         if free:
             return as_lines(" ".join(document) for document in best if document)
@@ -477,7 +467,7 @@ class TextToTranslate:
                     "translate as words; `gtrans translate FILE --output-dir DIR` reads them as "
                     "HTML."
                 )
-        contents = [text.sentences, text.names(), text.layout]
+        contents = [text.sentences, text.ids, text.layout]
         return Translation(translator, text, self.output, options, contents)
 
 
@@ -646,8 +636,8 @@ def _lines_of(
     translations = translator.alternatives([sentences], document.places)
     if not options.nbest:
         return best_of(translations)[0]
-    names = [(str(document.number), counted_ids(sentences))]
-    return json_lines(names, [sentences], translations)
+    ids = DocumentIds(str(document.number), sentence_numbers(sentences))
+    return json_lines([ids], [sentences], translations)
 
 
 # ---- the outcome ---------------------------------------------------------------------------------

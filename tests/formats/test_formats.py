@@ -81,7 +81,7 @@ def test_plain_text_as_lines_and_as_running_text(tmp_path: Path) -> None:
         ["The old man was late.", "It was heavy, 3.5 kg!", "Where were you?", "It sang at."]
     ]
     assert by_words(list, file).decode() == RUNNING
-    assert file.where() == [f"{file.path}:{n}" for n in (1, 1, 1, 3)]
+    assert file.sentence_places == [f"{file.path}:{n}" for n in (1, 1, 1, 3)]
 
 
 @pytest.mark.parametrize("change", [list, upper_and_backwards, lambda words: ["Wort"] * 30])
@@ -130,7 +130,7 @@ def test_rows_with_ids(tmp_path: Path) -> None:
     )
     file = read(path)
     assert file.sentences == [["One.", "Two."], ["Three. Four."]]
-    assert file.where() == [f"{path}:1", f"{path}:1", f"{path}:3"]
+    assert file.sentence_places == [f"{path}:1", f"{path}:1", f"{path}:3"]
     rows = by_words(upper_and_backwards, file).decode().split("\n")
     assert json.loads(rows[0]) == {
         "doc_id": "a", "src_text": "One.\nTwo.", "refs": {"r": "x"}, "hypothesis": "ONE.\nTWO.",
@@ -138,11 +138,11 @@ def test_rows_with_ids(tmp_path: Path) -> None:
     assert rows[1] == "" and json.loads(rows[2])["hypothesis"] == "FOUR. THREE."
     file = read(path, split_sentences=True)
     assert file.sentences == [["One.", "Two."], ["Three.", "Four."]]
-    assert file.names() == [("a", ["1", "2"]), ("b", ["1", "2"])]
+    assert file.ids == [("a", ["1", "2"]), ("b", ["1", "2"])]
     path = tmp_path / "a.tsv"
     path.write_text("doc_id\tseg_id\tsource\nx\t7\tOne.\ny\t1\tTwo.\nx\t8\tThree.\n")
     file = read(path)
-    assert file.names() == [("x", ["7", "8"]), ("y", ["1"])]
+    assert file.ids == [("x", ["7", "8"]), ("y", ["1"])]
     assert by_words(upper_and_backwards, file).decode() == (
         "doc_id\tseg_id\tsource\thypothesis\nx\t7\tOne.\tONE.\ny\t1\tTwo.\tTWO.\n"
         "x\t8\tThree.\tTHREE.\n"

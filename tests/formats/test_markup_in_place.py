@@ -205,7 +205,7 @@ def test_lines_keep_their_ends_and_rows_their_ids(tmp_path: Path) -> None:
     assert written(read(tmp_path / "a.txt", text, split_sentences=True)) == text
     table = "doc_id\tseg_id\tsource\r\na\t7\tOne. It sang.\r\nb\t8\tTwo.\r\n"
     file = read(tmp_path / "a.tsv", table, split_sentences=True)
-    assert file.names() == [("a", ["7.1", "7.2"]), ("b", ["8"])]
+    assert file.ids == [("a", ["7.1", "7.2"]), ("b", ["8"])]
     assert written(file).split("\r\n")[1] == "a\t7\tOne. It sang.\tOne. It sang."
 
 
