@@ -516,7 +516,7 @@ def _measure(
         test = None
         if args.test_parts:
             test = partial(resample, unit=args.resample, all_tests=args.all_tests)
-        report.buckets = by_part(s_bleu, token_counts(first, options), test)
+        report.parts = by_part(s_bleu, token_counts(first, options), test)
 
 
 def _notes_on_text(

@@ -62,15 +62,15 @@ def compare_candidates(
     resampled = resample(measurement, bootstrap_trials=1, randomisation_trials=trials, margin=0.0)
     verdicts = []
     for system, comparison in resampled.comparisons.items():
-        verdicts.append(
-            Verdict(
-                system,
-                comparison["difference"],
-                comparison.get("non_inferiority", {"p": 1.0})["p"],
-                comparison.get("interval"),
-                resampled.units,
-            )
+        test = comparison.non_inferiority
+        verdict = Verdict(
+            system=system,
+            difference=comparison.difference,
+            p=1.0 if test is None else test.p,
+            interval=comparison.interval,
+            documents=resampled.units,
         )
+        verdicts.append(verdict)
     return verdicts
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -38,36 +38,101 @@ _ROUNDING = 1e-9  # smaller differences between scores are rounding errors
 _AT_ONCE = 20_000_000  # units of trials in memory
 
 
-JsonObject = dict[str, Any]
+@dataclass(frozen=True)
+class Confidence:
+    """The bootstrap of one system.
+
+    Attributes:
+        interval, level: the 95% interval.
+        mean: mean over all trials.
+        radius: half of the interval.
+        resampled, units: the unit, and their number.
+    """
+
+    interval: tuple[float, float]
+    mean: float
+    trials: int
+    level: float
+    radius: float
+    resampled: str
+    units: int
+    seed: str
+
+
+@dataclass(frozen=True)
+class PairedTest:
+    """A two-sided test; ``p_holm`` is adjusted, where there are several systems."""
+
+    p: float
+    p_sacrebleu: float
+    trials: int
+    p_holm: float | None = None
+
+
+@dataclass(frozen=True)
+class NonInferiority:
+    """The one-sided test that a system loses less than the margin.
+
+    Attributes:
+        largest_loss, worst_unit: of a single unit, and its number from 1.
+    """
+
+    margin: float
+    p: float
+    trials: int
+    largest_loss: float
+    worst_unit: int
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A system compared with the baseline.
+
+    Attributes:
+        resampled, units: the unit, and their number; None: nothing was resampled.
+        difference: the system's score minus the baseline's.
+        interval: 95% interval of the difference; None with fewer than 6 units.
+        detectable: the least difference that is detected with 80% power.
+    """
+
+    resampled: str | None
+    units: int | None
+    baseline: str
+    higher_is_better: bool
+    difference: float
+    direction: Direction
+    interval: tuple[float, float] | None = None
+    paired_randomisation: PairedTest | None = None
+    non_inferiority: NonInferiority | None = None
+    detectable: float | None = None
+    paired_bootstrap: PairedTest | None = None
+
+    @property
+    def p(self) -> float:
+        """The p-value of randomisation, adjusted for several systems; 1 without a test."""
+        test = self.paired_randomisation
+        if test is None:
+            return 1.0
+        return test.p if test.p_holm is None else test.p_holm
 
 
 @dataclass(frozen=True)
 class Resampling:
-    """Confidence intervals and comparisons of one metric, as JSON objects.
+    """Confidence intervals and comparisons of one metric.
 
     Attributes:
         unit: ``document``, or the unit of the metric's segments.
         units: their number; 0: nothing was resampled.
-        confidence: by system, the bootstrap's ``interval``, ``mean`` and ``radius``.
-        comparisons: by system, with the first as baseline: ``difference``, ``direction``,
-            ``interval`` (of at least 6 units), the least ``detectable`` difference, and tests.
-            ``paired_randomisation`` and ``paired_bootstrap`` have ``p`` and ``p_sacrebleu``, the
-            former ``p_holm`` with several systems; ``non_inferiority`` has a one-sided ``p``, and
-            the ``largest_loss`` of a unit, numbered from 1.
+        confidence: by system.
+        comparisons: by system, without the first one, the baseline.
         best: the system that is significantly better than every other.
     """
 
     unit: str
     units: int
-    confidence: dict[str, JsonObject]
-    comparisons: dict[str, JsonObject]
+    confidence: dict[str, Confidence]
+    comparisons: dict[str, Comparison]
     best: str | None = None
-
-
-def p_of(comparison: JsonObject) -> float:
-    """Return the p-value of randomisation, adjusted for several systems; 1 without a test."""
-    test = comparison.get("paired_randomisation", {})
-    return float(test.get("p_holm", test.get("p", 1)))
 
 
 def seed() -> int | None:
@@ -96,56 +161,55 @@ def resample(
         all_tests: also the paired bootstrap.
     """
     grouped = unit == "document" and measurement.unit != "document"
+    resampled = "document" if grouped else measurement.unit
     statistics = dict(measurement.statistics)
     if grouped:
         for name, values in statistics.items():
             statistics[name] = sum_by(measurement.documents, values)
     baseline, *others = statistics
     units = len(statistics[baseline])
-    resampled = "document" if grouped else measurement.unit
-    about: JsonObject = {}
-    drawn: dict[str, Statistics] = {}
-    if unit != "none" and units > 1:
-        about = {"resampled": resampled, "units": units}
-        times = _drawn(units, bootstrap_trials)
-        for name, rows in statistics.items():
-            drawn[name] = measurement.compute(times @ rows)
+    comparisons = {name: _difference(measurement, baseline, name) for name in others}
+    if unit == "none":
+        return Resampling(resampled, 0, {}, comparisons)
+    if units < 2:
+        return Resampling(resampled, units, {}, comparisons)
+    times = _drawn(units, bootstrap_trials)
+    drawn = {}
     confidence = {}
-    seed_text = str(seed()).lower()
-    for name, scores in drawn.items():
-        confidence[name] = _confidence(scores) | about | {"seed": seed_text}
-    comparisons = {}
+    for name, rows in statistics.items():
+        drawn[name] = measurement.compute(times @ rows)
+        confidence[name] = _confidence(drawn[name], resampled, units)
     for name in others:
-        comparison = about | _difference(measurement, baseline, name)
-        comparisons[name] = comparison
-        if not drawn:
-            continue
-        difference = comparison["difference"]
-        pair = _Pair(measurement, statistics[baseline], statistics[name], difference)
-        comparison |= _randomisation_tests(pair, randomisation_trials, margin)
+        pair = _Pair(measurement, statistics[baseline], statistics[name])
+        comparison = replace(comparisons[name], resampled=resampled, units=units)
+        comparison = _randomised(comparison, pair, randomisation_trials, margin)
         changes = drawn[name] - drawn[baseline]
         if changes.any() and least_p(units, len(others)) <= SIGNIFICANT:
-            comparison["detectable"] = _detectable(changes, units, len(others))
+            detectable = _detectable(changes, units, len(others))
+            comparison = replace(comparison, detectable=detectable)
         if all_tests:
-            comparison["paired_bootstrap"] = _paired_bootstrap(changes, difference)
+            bootstrap = _paired_bootstrap(changes, comparison.difference)
+            comparison = replace(comparison, paired_bootstrap=bootstrap)
+        comparisons[name] = comparison
+    if len(others) > 1:
+        comparisons = _with_holm(comparisons)
     best = None
-    if drawn and len(others) > 1:
-        _add_holm(comparisons)
-    if drawn and others and not measurement.neutral:
+    if others and not measurement.neutral:
         best = _significantly_best(measurement, statistics, randomisation_trials)
-    if unit == "none":
-        units = 0
     return Resampling(resampled, units, confidence, comparisons, best)
 
 
-def _add_holm(comparisons: Mapping[str, JsonObject]) -> None:
-    tests = [comparison["paired_randomisation"] for comparison in comparisons.values()]
-    adjusted = holm([test["p"] for test in tests])
-    for test, p in zip(tests, adjusted, strict=True):
-        test["p_holm"] = p
+def _with_holm(comparisons: Mapping[str, Comparison]) -> dict[str, Comparison]:
+    adjusted = holm([comparison.p for comparison in comparisons.values()])
+    with_holm = {}
+    for (name, comparison), p in zip(comparisons.items(), adjusted, strict=True):
+        test = comparison.paired_randomisation
+        assert test is not None, "all systems were tested"
+        with_holm[name] = replace(comparison, paired_randomisation=replace(test, p_holm=p))
+    return with_holm
 
 
-def _paired_bootstrap(changes: Statistics, difference: float) -> JsonObject:
+def _paired_bootstrap(changes: Statistics, difference: float) -> PairedTest:
     distances = np.abs(changes)
     return _test(
         changes - changes.mean(),
@@ -154,50 +218,56 @@ def _paired_bootstrap(changes: Statistics, difference: float) -> JsonObject:
     )
 
 
-def _difference(measurement: Measurement, baseline: str, name: str) -> JsonObject:
+def _difference(measurement: Measurement, baseline: str, name: str) -> Comparison:
     difference = measurement.score(name) - measurement.score(baseline)
-    up = difference if measurement.higher_is_better else -difference
-    return {
-        "baseline": baseline,
-        "higher_is_better": measurement.higher_is_better,
-        "difference": difference,
-        "direction": _direction(0.0 if measurement.neutral else up),
-    }
+    gain = difference if measurement.higher_is_better else -difference
+    return Comparison(
+        resampled=None,
+        units=None,
+        baseline=baseline,
+        higher_is_better=measurement.higher_is_better,
+        difference=difference,
+        direction="even" if measurement.neutral else _direction(gain),
+    )
 
 
 @dataclass(frozen=True)
 class _Pair:
+    """The statistics of two systems, ``(units, columns)``."""
+
     measurement: Measurement
     base: Statistics
     other: Statistics
-    difference: float
-
-    @property
-    def sign(self) -> int:
-        return 1 if self.measurement.higher_is_better else -1
 
 
-def _randomisation_tests(pair: _Pair, trials: int, margin: float | None) -> JsonObject:
-    measurement = pair.measurement
-    swapped, shares = _swapped(measurement, pair.base, pair.other, trials)
-    tests: JsonObject = {}
-    interval = not_rejected(swapped, shares, pair.difference)
-    if interval is not None:
-        tests["interval"] = interval
-    tests["paired_randomisation"] = _test(swapped, np.abs(swapped), pair.difference)
+def _randomised(
+    comparison: Comparison,
+    pair: _Pair,
+    trials: int,
+    margin: float | None,
+) -> Comparison:
+    """Return the comparison with the tests of approximate randomisation, and their interval."""
+    difference = comparison.difference
+    swapped, shares = _swapped(pair, trials)
+    non_inferiority = None
     if margin is not None:
-        changes = measurement.compute(pair.base) - measurement.compute(pair.other)
-        losses = pair.sign * changes
-        given_back = pair.sign * swapped + margin * shares
-        observed = pair.sign * pair.difference + margin
-        tests["non_inferiority"] = {
-            "margin": margin,
-            "p": _p_above(given_back, observed),
-            "trials": trials,
-            "largest_loss": float(losses.max()),
-            "worst_unit": int(losses.argmax()) + 1,
-        }
-    return tests
+        compute = pair.measurement.compute
+        sign = 1 if comparison.higher_is_better else -1
+        losses = sign * (compute(pair.base) - compute(pair.other))
+        given_back = sign * swapped + margin * shares
+        non_inferiority = NonInferiority(
+            margin=margin,
+            p=_p_above(given_back, sign * difference + margin),
+            trials=trials,
+            largest_loss=float(losses.max()),
+            worst_unit=int(losses.argmax()) + 1,
+        )
+    return replace(
+        comparison,
+        interval=not_rejected(swapped, shares, difference),
+        paired_randomisation=_test(swapped, np.abs(swapped), difference),
+        non_inferiority=non_inferiority,
+    )
 
 
 def _significantly_best(
@@ -211,7 +281,8 @@ def _significantly_best(
     for name, score in scores.items():
         if name == best:
             continue
-        swapped, _ = _swapped(measurement, statistics[name], statistics[best], trials)
+        pair = _Pair(measurement, statistics[name], statistics[best])
+        swapped, _ = _swapped(pair, trials)
         if p_value(swapped, scores[best] - score) >= SIGNIFICANT:
             return None
     return best
@@ -232,13 +303,13 @@ def _direction(difference: float) -> Direction:
     return "better" if difference > 0 else "worse"
 
 
-def _test(trials: Statistics, as_sacrebleu: Statistics, observed: float) -> JsonObject:
+def _test(trials: Statistics, as_sacrebleu: Statistics, observed: float) -> PairedTest:
     above = np.count_nonzero(as_sacrebleu > abs(observed))
-    return {
-        "p": p_value(trials, observed),
-        "p_sacrebleu": float((above + 1) / (len(trials) + 1)),
-        "trials": len(trials),
-    }
+    return PairedTest(
+        p=p_value(trials, observed),
+        p_sacrebleu=float((above + 1) / (len(trials) + 1)),
+        trials=len(trials),
+    )
 
 
 def not_rejected(
@@ -313,16 +384,13 @@ def _drawn(units: int, trials: int) -> Statistics:
     return times
 
 
-def _swapped(
-    measurement: Measurement,
-    base: Statistics,
-    other: Statistics,
-    trials: int,
-) -> tuple[Statistics, Statistics]:
+def _swapped(pair: _Pair, trials: int) -> tuple[Statistics, Statistics]:
     """Return the difference in each trial of swapped units, and the share of a true difference.
 
     Units have shares by their reference length; a trial's share is from -1 (all swapped) to 1.
     """
+    base = pair.base
+    other = pair.other
     sizes = base[:, 1]
     generator = np.random.default_rng(seed())
     chosen = generator.integers(2, size=(trials, len(base)), dtype=bool)
@@ -331,23 +399,27 @@ def _swapped(
     parts = np.array_split(chosen, 1 + chosen.size // _AT_ONCE)
     change = np.concatenate([part @ rows for part in parts])
     moved = change[:, :-1]
-    first = measurement.compute(other.sum(0) - moved)
-    second = measurement.compute(base.sum(0) + moved)
+    compute = pair.measurement.compute
+    first = compute(other.sum(0) - moved)
+    second = compute(base.sum(0) + moved)
     return first - second, 1 - change[:, -1]
 
 
-def _confidence(trials: Statistics) -> JsonObject:
+def _confidence(trials: Statistics, resampled: str, units: int) -> Confidence:
     outside = len(trials) // 40
     ordered = np.sort(trials)
     low = float(ordered[outside])
     high = float(ordered[len(trials) - outside - 1])
-    return {
-        "interval": (low, high),
-        "mean": float(ordered.mean()),
-        "trials": len(trials),
-        "level": 0.95,
-        "radius": (high - low) / 2,
-    }
+    return Confidence(
+        interval=(low, high),
+        mean=float(ordered.mean()),
+        trials=len(trials),
+        level=0.95,
+        radius=(high - low) / 2,
+        resampled=resampled,
+        units=units,
+        seed=str(seed()).lower(),
+    )
 
 
 def p_value(trials: NDArray[Any], observed: float) -> float:

@@ -19,17 +19,19 @@ from gtrans.evaluation.significance import (
     FEW_FOR_NON_INFERIORITY,
     FEW_UNITS,
     SIGNIFICANT,
+    Comparison,
+    Confidence,
     Resampling,
     least_p,
-    p_of,
 )
 from gtrans.files import StrPath, atomic_writer
 from gtrans.messages import aligned, change_interval, in_digits, with_schema
 
 POSITIONS = 10
-"""Positions of sentences in a bucket."""
+"""Positions of sentences in a part."""
 SENTENCE_LENGTHS = 20, 40, 80
-"""The largest length in each bucket but the last."""
+"""The largest length in each part but the last."""
+_PARTS_METRIC = "s_bleu"
 
 LATEX_HEAD = "% gtrans score"
 _CSV_HEAD = ["system", "metric", "name", "unit"]
@@ -43,9 +45,24 @@ OWN_FILES = (
 )
 """Beginnings of files that ``gtrans score`` wrote, and may replace."""
 
-Resample = Callable[[Measurement], Resampling]
-Bucket = dict[str, Any]
-"""A part of the corpus in JSON: ``from``, ``to`` (None: no bound), scores by system."""
+PartTest = Callable[[Measurement], Resampling]
+
+
+@dataclass(frozen=True)
+class CorpusPart:
+    """Sentences whose position or length is in a range.
+
+    Attributes:
+        first, last: ends of the range; ``last`` is None: no bound.
+        scores: by system; None: the part is empty.
+        comparisons: with the first system, if tested.
+    """
+
+    first: int
+    last: int | None
+    sentences: int
+    scores: dict[str, float | None]
+    comparisons: dict[str, Comparison] = field(default_factory=dict)
 
 
 @dataclass
@@ -54,7 +71,7 @@ class Report:
 
     Attributes:
         measurements, resampled: by key of the metric.
-        buckets: by key of their table.
+        parts: s-BLEU of parts of the corpus, by key of their table.
         coverage: by resegmented system.
         resegmented: keys of scores of resegmented translations.
         details: more values by key of the score and system.
@@ -65,7 +82,7 @@ class Report:
     counts: dict[str, int] = field(default_factory=dict)
     measurements: dict[str, Measurement] = field(default_factory=dict)
     resampled: dict[str, Resampling] = field(default_factory=dict)
-    buckets: dict[str, list[Bucket]] = field(default_factory=dict)
+    parts: dict[str, list[CorpusPart]] = field(default_factory=dict)
     coverage: Mapping[str, Coverage] = field(default_factory=dict)
     resegmented: set[str] = field(default_factory=set)
     details: dict[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
@@ -79,12 +96,12 @@ class Report:
 def by_part(
     s_bleu: Measurement,
     lengths: Sequence[int],
-    test: Resample | None = None,
-) -> dict[str, list[Bucket]]:
+    test: PartTest | None = None,
+) -> dict[str, list[CorpusPart]]:
     """Return s-BLEU by the position of a sentence in its document, and by its length.
 
     As in Feng et al. (2022), figure 3, and Yang et al. (2022), figure 12. BLEU depends on length:
-    compare systems within a bucket.
+    compare systems within a part.
 
     Args:
         lengths: tokens of each sentence of the first reference.
@@ -94,8 +111,8 @@ def by_part(
     position_ends = range(POSITIONS, last_position + POSITIONS, POSITIONS)
     length_ends = [*SENTENCE_LENGTHS, None]
     return {
-        "by_position": _buckets(s_bleu, positions, position_ends, test),
-        "by_sentence_length": _buckets(s_bleu, np.array(lengths), length_ends, test),
+        "by_position": _parts(s_bleu, positions, position_ends, test),
+        "by_sentence_length": _parts(s_bleu, np.array(lengths), length_ends, test),
     }
 
 
@@ -105,35 +122,28 @@ def _positions(metric: Measurement) -> NDArray[np.int64]:
     return numbers - first_numbers + 1
 
 
-def _buckets(
+def _parts(
     metric: Measurement,
     values: NDArray[np.int64],
     ends: Sequence[int | None],
-    test: Resample | None,
-) -> list[Bucket]:
-    buckets: list[Bucket] = []
+    test: PartTest | None,
+) -> list[CorpusPart]:
+    parts: list[CorpusPart] = []
     first = 1
     for last in ends:
-        least = first if buckets else 0  # a reference may be empty
+        least = first if parts else 0  # a reference may be empty
         greatest = values.max() if last is None else last
         inside = (least <= values) & (values <= greatest)
         scores: dict[str, float | None] = dict.fromkeys(metric.statistics)
-        bucket: Bucket = {
-            "from": first,
-            "to": last,
-            "sentences": int(inside.sum()),
-            metric.key: scores,
-        }
-        buckets.append(bucket)
+        comparisons: dict[str, Comparison] = {}
+        if inside.any():
+            for name in scores:
+                scores[name] = metric.score(name, inside)
+            if test is not None and len(scores) > 1:
+                comparisons = test(_part(metric, inside)).comparisons
+        parts.append(CorpusPart(first, last, int(inside.sum()), scores, comparisons))
         first = (last or 0) + 1
-        if not inside.any():
-            continue
-        for name in scores:
-            scores[name] = metric.score(name, inside)
-        if test is not None and len(scores) > 1:
-            comparisons = test(_part(metric, inside)).comparisons
-            bucket["comparison"] = {metric.key: comparisons}
-    return buckets
+    return parts
 
 
 def _part(metric: Measurement, inside: NDArray[np.bool_]) -> Measurement:
@@ -153,9 +163,34 @@ def to_json(report: Report) -> dict[str, Any]:
         systems[name]["resegmented"] = asdict(coverage)
     content: dict[str, Any] = {"systems": systems, "baseline": report.systems[0]}
     content |= report.counts
-    content |= report.buckets
+    for table, parts in report.parts.items():
+        content[table] = [_json_of_part(part) for part in parts]
     content["notes"] = notes(report)
     return with_schema("score", content)
+
+
+def _json_of_part(part: CorpusPart) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "from": part.first,
+        "to": part.last,
+        "sentences": part.sentences,
+        _PARTS_METRIC: part.scores,
+    }
+    comparisons = {}
+    for name, comparison in part.comparisons.items():
+        comparisons[name] = _json_of(comparison)
+    if comparisons:
+        entry["comparison"] = {_PARTS_METRIC: comparisons}
+    return entry
+
+
+def _json_of(result: Confidence | Comparison) -> dict[str, Any]:
+    """Return all fields that are not None."""
+    return asdict(result, dict_factory=_without_none)
+
+
+def _without_none(items: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    return {key: value for key, value in items if value is not None}
 
 
 def _entries(report: Report) -> Iterator[tuple[Measurement, str, dict[str, Any]]]:
@@ -171,9 +206,9 @@ def _entries(report: Report) -> Iterator[tuple[Measurement, str, dict[str, Any]]
                 covered = report.coverage[name]
                 entry |= {"omitted": covered.omitted, "added": covered.added}
             if name in resampled.confidence:
-                entry["confidence"] = resampled.confidence[name]
+                entry["confidence"] = _json_of(resampled.confidence[name])
             if name in resampled.comparisons:
-                entry["comparison"] = resampled.comparisons[name]
+                entry["comparison"] = _json_of(resampled.comparisons[name])
             details = report.details.get(key, {})
             entry |= details.get(name, {})
             yield metric, name, entry
@@ -208,19 +243,6 @@ def _p(value: Any, digits: int) -> str:
     return p_value(value["p"] if isinstance(value, Mapping) else value)
 
 
-def _dagger(comparison: Any) -> str:
-    p = p_of(comparison)
-    if p >= SIGNIFICANT:
-        return ""
-    sign = {"better": "+", "worse": "-"}.get(comparison["direction"], "")
-    dagger = r"\ddagger" if p < 0.01 else r"\dagger"
-    return sign + dagger
-
-
-def _circle(non_inferiority: Any) -> str:
-    return r"\circ" if non_inferiority["p"] < SIGNIFICANT else ""
-
-
 @dataclass(frozen=True)
 class Column:
     """A value in the tables.
@@ -229,7 +251,6 @@ class Column:
         path: keys in the JSON object of a score, separated by dots.
         csv: names in CSV, each with its key or index in a value of several parts.
         show: formats the value with the digits of the score.
-        mark: mark of the score in LaTeX, from the value.
         latex: heading in LaTeX; empty: not a column there.
     """
 
@@ -237,7 +258,6 @@ class Column:
     csv: Mapping[str, Any] = field(default_factory=dict)
     head: str = ""
     show: Callable[[Any, int], str] = in_digits
-    mark: Callable[[Any], str] | None = None
     latex: str = ""
 
     def value(self, entry: Mapping[str, Any]) -> Any:
@@ -272,7 +292,6 @@ COLUMNS = (
         change_interval,
     ),
     Column("comparison.detectable", {"detectable": None}),
-    Column("comparison", mark=_dagger),
     Column("comparison.paired_randomisation", {"p_randomisation": "p"}, "p rand", _p),
     Column("comparison.paired_randomisation.p_holm", {"p_holm": None}, "p Holm", _p),
     Column("comparison.paired_bootstrap.p", {"p_bootstrap": None}, "p boot", _p),
@@ -281,7 +300,6 @@ COLUMNS = (
         {"non_inferior_margin": "margin", "p_non_inferior": "p"},
         "p non-inf",
         _p,
-        mark=_circle,
     ),
     Column(
         "comparison.non_inferiority",
@@ -364,8 +382,8 @@ def to_text(report: Report, details: bool = False) -> list[str]:
     """Return the report as lines; ``details``: also parts of the corpus and neutral scores."""
     lines = _score_lines(report, details)
     if details:
-        for table, buckets in report.buckets.items():
-            lines += ["", *_bucket_lines(report, table, buckets)]
+        for table, parts in report.parts.items():
+            lines += ["", *_part_lines(report, table, parts)]
         for details_of_score in report.tables:
             lines += ["", *details_of_score]
     signatures = [[metric.label, metric.signature] for metric in report.measurements.values()]
@@ -411,7 +429,7 @@ def _resampling_lines(report: Report) -> list[str]:
     for metric, resampled in _compared(report):
         parts = detectable.setdefault(f"{resampled.units} {resampled.unit}s resampled", [])
         comparisons = resampled.comparisons.values()
-        least = max(comparison.get("detectable", 0.0) for comparison in comparisons)
+        least = max(comparison.detectable or 0.0 for comparison in comparisons)
         if least:
             parts.append(f"{metric.label} {in_digits(least, metric.digits)}")
     lines = []
@@ -429,17 +447,17 @@ def _compared(report: Report) -> Iterator[tuple[Measurement, Resampling]]:
             yield metric, resampled
 
 
-def _bucket_lines(report: Report, table: str, buckets: Sequence[Bucket]) -> list[str]:
+def _part_lines(report: Report, table: str, parts: Sequence[CorpusPart]) -> list[str]:
     heads = {"by_position": "sentence in its document"}
     rows = [[heads.get(table, "tokens of the reference"), "sentences"]]
-    rows[0] += [f"s_bleu: {name}" for name in report.systems]
-    for bucket in buckets:
-        first = bucket["from"]
-        last = bucket["to"]
-        span = f"{first} and more" if last is None else f"{first} to {last}"
-        row = [span, str(bucket["sentences"])]
+    rows[0] += [f"{_PARTS_METRIC}: {name}" for name in report.systems]
+    for part in parts:
+        span = f"{part.first} to {part.last}"
+        if part.last is None:
+            span = f"{part.first} and more"
+        row = [span, str(part.sentences)]
         for name in report.systems:
-            score = bucket["s_bleu"][name]
+            score = part.scores[name]
             row.append("-" if score is None else f"{score:.2f}")
         rows.append(row)
     return aligned(rows, [0])
@@ -459,8 +477,7 @@ def to_latex(report: Report) -> str:
     cells: dict[str, list[str]] = {name: [] for name in report.systems}
     shares: dict[str, dict[str, str]] = {}
     for metric, name, entry in _entries(report):
-        is_best = name == report.resampled[metric.key].best
-        cells[name].append(_latex_score(metric, entry, is_best))
+        cells[name].append(_latex_score(report, metric, name))
         for column in COLUMNS:
             value = column.value(entry)
             if column.latex and value is not None:
@@ -500,16 +517,27 @@ def _worse_side(metric: Measurement) -> str:
     return "below" if metric.higher_is_better else "above"
 
 
-def _latex_score(metric: Measurement, entry: Mapping[str, Any], is_best: bool) -> str:
-    text = in_digits(entry["score"], metric.digits)
-    if is_best:
+def _latex_score(report: Report, metric: Measurement, name: str) -> str:
+    resampled = report.resampled[metric.key]
+    text = in_digits(metric.score(name), metric.digits)
+    if name == resampled.best:
         text = rf"\textbf{{{text}}}"
     marks = ""
-    for column in COLUMNS:
-        value = column.value(entry)
-        if column.mark is not None and value is not None:
-            marks += column.mark(value)
+    if name in resampled.comparisons:
+        marks = _marks(resampled.comparisons[name])
     return f"{text}$^{{{marks}}}$" if marks else text
+
+
+def _marks(comparison: Comparison) -> str:
+    marks = ""
+    if comparison.p < SIGNIFICANT:
+        sign = {"better": "+", "worse": "-"}.get(comparison.direction, "")
+        dagger = r"\ddagger" if comparison.p < 0.01 else r"\dagger"
+        marks = sign + dagger
+    non_inferiority = comparison.non_inferiority
+    if non_inferiority is not None and non_inferiority.p < SIGNIFICANT:
+        marks += r"\circ"
+    return marks
 
 
 def _escaped(text: str) -> str:
@@ -527,11 +555,11 @@ def notes(report: Report) -> list[str]:
         parts = []
         for metric, resampled in _compared(report):
             comparison = resampled.comparisons[name]
-            if p_of(comparison) < SIGNIFICANT:
+            if comparison.p < SIGNIFICANT:
                 continue
             least = "none"
-            if "detectable" in comparison:
-                least = in_digits(comparison["detectable"], metric.digits)
+            if comparison.detectable is not None:
+                least = in_digits(comparison.detectable, metric.digits)
             parts.append(f"{metric.label} ({resampled.units} {resampled.unit}s, {least})")
         if parts:
             lines.append(
@@ -584,6 +612,7 @@ def _few_units(report: Report) -> list[str]:
 
 def _margins(report: Report) -> Iterator[tuple[Measurement, float]]:
     for key, metric in report.measurements.items():
-        comparison = next(iter(report.resampled[key].comparisons.values()), {})
-        if "non_inferiority" in comparison:
-            yield metric, comparison["non_inferiority"]["margin"]
+        comparisons = list(report.resampled[key].comparisons.values())
+        test = comparisons[0].non_inferiority if comparisons else None
+        if test is not None:
+            yield metric, test.margin

@@ -33,7 +33,13 @@ from numpy.typing import NDArray
 
 from gtrans.evaluation.contrastive.accuracy import Change, Gain
 from gtrans.evaluation.metrics import Corpus, Documents, Measurement, Options, measure
-from gtrans.evaluation.significance import JsonObject, p_of, resample, sum_by
+from gtrans.evaluation.significance import (
+    Comparison,
+    NonInferiority,
+    PairedTest,
+    resample,
+    sum_by,
+)
 from gtrans.lab.provenance import provenance
 from gtrans.messages import with_schema
 from gtrans.text.reader import read_documents
@@ -155,7 +161,7 @@ def banks(data: Path) -> dict[str, Bank]:
     return filled
 
 
-def compared(measurement: Measurement, margin: float | None = None) -> list[JsonObject]:
+def compared(measurement: Measurement, margin: float | None = None) -> list[Comparison]:
     """The systems compared with the first one, by all tests."""
     result = resample(
         measurement,
@@ -165,6 +171,11 @@ def compared(measurement: Measurement, margin: float | None = None) -> list[Json
         all_tests=True,
     )
     return list(result.comparisons.values())
+
+
+def rejects(test: PairedTest | NonInferiority | None) -> bool:
+    """Whether a test was made and finds a difference."""
+    return test is not None and test.p <= 0.05
 
 
 def excludes_0(interval: tuple[float, float] | None) -> bool:
@@ -179,14 +190,14 @@ def score_tests(
     several = compared(bank.measured(rng, documents, [""] * (1 + OTHERS)))
     first = several[0]
     findings = {
-        "p rand": first["paired_randomisation"]["p"] <= 0.05,
-        "interval of the change excludes 0": excludes_0(first.get("interval")),
-        f"p Holm, any of {OTHERS} systems": any(p_of(comparison) <= 0.05 for comparison in several),
-        "p boot (--all-tests)": first["paired_bootstrap"]["p"] <= 0.05,
+        "p rand": rejects(first.paired_randomisation),
+        "interval of the change excludes 0": excludes_0(first.interval),
+        f"p Holm, any of {OTHERS} systems": any(comparison.p <= 0.05 for comparison in several),
+        "p boot (--all-tests)": rejects(first.paired_bootstrap),
     }
     for name, margin in margins.items():
         (test,) = compared(bank.measured(rng, documents, ["", name]), margin)
-        findings[f"p non-inf, loss of the margin by {name}"] = test["non_inferiority"]["p"] <= 0.05
+        findings[f"p non-inf, loss of the margin by {name}"] = rejects(test.non_inferiority)
     label = bank.metric.label
     return {f"{label}, {name}": finding for name, finding in findings.items()}
 

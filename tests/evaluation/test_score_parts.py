@@ -45,20 +45,20 @@ def test_bleu_by_position_and_by_length(monkeypatch: pytest.MonkeyPatch) -> None
     lengths = token_counts(REFERENCES, Options())
     parts = table.by_part(measured("s_bleu")["s_bleu"], lengths)
     first, second = parts["by_position"]
-    assert (first["from"], first["to"], first["sentences"]) == (1, 2, 5)
-    assert (second["from"], second["to"], second["sentences"]) == (3, 4, 2)
-    assert first["s_bleu"]["hyp"] == bleu((0, 0), (0, 1), (1, 0), (1, 1), (2, 0))
-    assert second["s_bleu"]["perfect"] == pytest.approx(100)
+    assert (first.first, first.last, first.sentences) == (1, 2, 5)
+    assert (second.first, second.last, second.sentences) == (3, 4, 2)
+    assert first.scores["hyp"] == bleu((0, 0), (0, 1), (1, 0), (1, 1), (2, 0))
+    assert second.scores["perfect"] == pytest.approx(100)
     short, middle, long = parts["by_sentence_length"]
-    assert [bucket["sentences"] for bucket in (short, middle, long)] == [2, 3, 2]
-    assert [bucket["to"] for bucket in (short, middle, long)] == [4, 6, None]
-    assert short["s_bleu"]["hyp"] == bleu((0, 2), (1, 0))
-    assert middle["s_bleu"]["hyp"] == bleu((0, 0), (0, 1), (1, 1))
-    assert long["s_bleu"]["hyp"] == bleu((0, 3), (2, 0))
+    assert [part.sentences for part in (short, middle, long)] == [2, 3, 2]
+    assert [part.last for part in (short, middle, long)] == [4, 6, None]
+    assert short.scores["hyp"] == bleu((0, 2), (1, 0))
+    assert middle.scores["hyp"] == bleu((0, 0), (0, 1), (1, 1))
+    assert long.scores["hyp"] == bleu((0, 3), (2, 0))
     # A sentence whose reference is empty is in the first part.
     lengths[0] = 0
     shorter = table.by_part(measured("s_bleu")["s_bleu"], lengths)["by_sentence_length"]
-    assert [bucket["sentences"] for bucket in shorter] == [3, 2, 2]
+    assert [part.sentences for part in shorter] == [3, 2, 2]
 
 
 # --- METEOR ------------------------------------------------------------------------------
