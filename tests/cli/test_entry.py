@@ -117,6 +117,8 @@ def test_a_library_that_every_command_needs_is_named(command, tmp_path):
         ("scoer", "there is no command 'scoer'; did you mean score?"),
         ("score --hpy x", "there is no option --hpy; did you mean --hyp?"),
         ("translate --path x --bean=5", "there is no option --bean; did you mean --beam?"),
+        ("score -- --hyp x", "--hyp stands behind `--`, where words are no options; put it before"),
+        ("score --hyp a --ref b -- --hpy", "-- --hpy; did you mean --hyp? (`gtrans score --help`"),
         ("contrast --set x --format contrapr0", "did you mean contrapro?"),
         ("analyse curvs", "did you mean curves?"),
         ("translate --path x --beam five", "argument --beam: "),

@@ -86,7 +86,12 @@ def dispatch(words: Sequence[str]) -> None:
         print(own.format_help(), end="")  # argparse would not say that it cannot be written
         sys.exit(0)
     refuse_unknown(options, own)
-    args = parser.parse_args([*before, *rest], argparse.Namespace(passed_on=passed_on))
+    _refuse_behind_dashes(rest[len(options) + 1 :], own)
+    args, others = parser.parse_known_args(
+        [*before, *rest], argparse.Namespace(passed_on=passed_on)
+    )
+    if others:
+        own.error(f"unrecognized arguments: {' '.join(others)}")
     require(module.NEEDS, own.prog)
     log_warnings_only()
     module.run(args)
@@ -198,9 +203,12 @@ def with_short_errors(parser: argparse.ArgumentParser) -> argparse.ArgumentParse
 
 
 def _end(parser: argparse.ArgumentParser, message: str) -> NoReturn:
-    unknown = re.match(r"unrecognized arguments: (-[^\s=]*)", message)
-    if unknown is not None:
-        message += did_you_mean(unknown[1], parser._option_string_actions)
+    unknown = re.match(r"unrecognized arguments: (?:-- )?(-[^\s=]*)", message)
+    options = parser._option_string_actions
+    if unknown is not None and unknown[1] in options:
+        message += "; behind `--` it is no option"
+    elif unknown is not None:
+        message += did_you_mean(unknown[1], options)
     flag = "--help-all" if parser.prog == "gtrans train" else "--help"
     way_out = f"`{parser.prog} {flag}` lists everything"
     print(f"gtrans: error: {printable(with_suggestion(message))} ({way_out})", file=sys.stderr)
@@ -214,3 +222,11 @@ def refuse_unknown(words: Sequence[str], parser: argparse.ArgumentParser) -> Non
         flag = word.partition("=")[0]
         if flag.startswith("--") and not any(name.startswith(flag) for name in options):
             parser.error(f"there is no option {flag}{did_you_mean(flag, options)}")
+
+
+def _refuse_behind_dashes(words: Sequence[str], parser: argparse.ArgumentParser) -> None:
+    """End for an option behind ``--``; argparse would read it as a file, or miss it."""
+    for word in words:
+        flag = word.partition("=")[0]
+        if flag in parser._option_string_actions:
+            parser.error(f"{flag} stands behind `--`, where words are no options; put it before")
