@@ -113,6 +113,8 @@ def test_flags_win_and_what_another_choice_lacks_is_left_out(capsys) -> None:
         (f"modle: {{}}\n{OWN}", "own.yaml: there is no section 'modle'; did you mean m"),
         (f"{OWN}dataset:\n  max_token: 4", "own.yaml: max_token: there is no such option; did"),
         (f"{OWN}dataset:\n  _name: x", "own.yaml: the section 'dataset' has no '_name'."),
+        ("model:\n  _name: null\n", "own.yaml: the '_name' of the section 'model' has no value"),
+        (f"{OWN}optimizer:\n  _name:\n", "it there, or give `--optimizer`."),
         (f"{OWN}task:\n  init_from: ???", "`--init-from` is missing; own.yaml leaves it open."),
         (f"{OWN}dataset:\n  max_tokens: many", "--max-tokens"),
         ("model:\n  _name: gtransformer_tinny", "did you mean gtransformer_tiny"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -68,6 +68,8 @@ class ConfigFile:
                 hint = did_you_mean(section, _SECTIONS)
                 raise GtransError(f"{self.path}: there is no section '{section}'{hint}")
             for key, value in values.items():
+                if key == "_name" and value is None:
+                    self._check_chosen(section, given)
                 # Only fairseq-hydra-train needs user_dir.
                 if value is None or value is False or key == "user_dir":
                     continue
@@ -91,6 +93,18 @@ class ConfigFile:
         if section not in _CHOICES:
             raise GtransError(f"{self.path}: the section '{section}' has no '_name'.")
         return _CHOICES[section]
+
+    def _check_chosen(self, section: str, given: Set[str]) -> None:
+        """Raise GtransError for a ``_name`` without a value if no word of ``given`` chooses it."""
+        flag = self._flag(section, "_name")
+        others = {"-h", "--help"}
+        if section == "model":
+            others.add("-a")
+        if flag not in given and not others & given:
+            raise GtransError(
+                f"{self.path}: the '_name' of the section '{section}' has no value; write it "
+                f"there, or give `{flag}`."
+            )
 
     def check_unread(
         self, unread: Sequence[str], argv: Sequence[str], options: Iterable[str]
