@@ -18,7 +18,7 @@ from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor
@@ -36,6 +36,7 @@ DECODER_TABLE = "decoder.embed_tokens.weight"
 OUTPUT = "decoder.output_projection.weight"
 TABLES = (ENCODER_TABLE, DECODER_TABLE, OUTPUT)
 BIAS = "decoder.output_projection.bias"
+MARIAN_SUFFIX = ".npz"
 _SHARED = "shared.weight"
 LACKING = "no translation model, or only a part of one: it holds no"
 
@@ -192,8 +193,19 @@ def foreign_checkpoint(
     return ForeignCheckpoint(path, state, options, list(tensors), ignored, **more)
 
 
+def refuse_marian(path: Path) -> NoReturn:
+    """Raise GtransError for a model of Marian itself."""
+    raise GtransError(
+        f"{path}: this is a model of Marian itself; convert it with "
+        "`python -m transformers.models.marian.convert_marian_to_pytorch`, or download the same "
+        "model from huggingface.co/Helsinki-NLP, and give that folder to `--from huggingface`."
+    )
+
+
 def read_g_transformer(path: Path) -> ForeignCheckpoint:
     """Read a checkpoint of the authors' G-Transformer."""
+    if path.suffix == MARIAN_SUFFIX and path.is_file():
+        refuse_marian(path)
     checkpoint = read_checkpoint(path)
     args, tensors = checkpoint.get("args"), checkpoint["model"]
     if not isinstance(args, Namespace):
@@ -230,6 +242,8 @@ def read_fairseq(path: Path) -> ForeignCheckpoint:
         )
     if not path.is_file():
         raise GtransError(f"{path}: there is no such checkpoint; check the path.")
+    if path.suffix == MARIAN_SUFFIX:
+        refuse_marian(path)
     checkpoint = read_checkpoint(path)
     options = options_of(checkpoint, "model")
     task = options_of(checkpoint, "task")

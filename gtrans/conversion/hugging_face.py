@@ -29,12 +29,14 @@ from gtrans.checkpoints.sources import (
     BIAS,
     DECODER_TABLE,
     ENCODER_TABLE,
+    MARIAN_SUFFIX,
     MBART25,
     MBART50,
     TABLES,
     ForeignCheckpoint,
     Tokens,
     foreign_checkpoint,
+    refuse_marian,
 )
 from gtrans.data.vocabulary import MASK, split_languages
 from gtrans.errors import GtransError
@@ -62,7 +64,7 @@ _NEEDED = {
     "activation_function": str,
     "scale_embedding": bool,
 }
-_MARIAN = ("*.npz", "decoder.yml")
+_MARIAN = (f"*{MARIAN_SUFFIX}", "decoder.yml")
 # The logit of an entry that a published model lacks, and that is therefore never written.
 _NEVER = -100.0
 # Of the subwords of a model, those that its vocabulary has, and the other way round. Published
@@ -166,6 +168,8 @@ def _check_layers(model: ForeignCheckpoint, config: Mapping[str, Any], side: str
 
 def _refuse_without_config(folder: Path) -> NoReturn:
     if folder.is_file():
+        if folder.suffix == MARIAN_SUFFIX:
+            refuse_marian(folder)
         raise GtransError(f"{folder} is a file; give the folder with config.json and the weights.")
     adapter = folder / "adapter_config.json"
     if adapter.is_file():
@@ -177,11 +181,7 @@ def _refuse_without_config(folder: Path) -> NoReturn:
     for pattern in _MARIAN:
         marian += folder.glob(pattern)
     if marian:
-        raise GtransError(
-            f"{min(marian)}: the folder is an archive of Marian itself; convert it with "
-            "`python -m transformers.models.marian.convert_marian_to_pytorch` first, or download "
-            "the same model from huggingface.co/Helsinki-NLP."
-        )
+        refuse_marian(min(marian))
     raise GtransError(
         f"{folder / 'config.json'}: there is no such file; give the folder of a whole model, such "
         "as `hf download Helsinki-NLP/opus-mt-en-de --local-dir opus-mt-en-de` makes."

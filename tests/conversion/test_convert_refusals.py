@@ -12,6 +12,7 @@ import torch
 from support import reference
 from support.authors_format import checkpoint, convert, save_fixture, with_
 
+from gtrans.cli import main
 from gtrans.environment import import_plugin
 from gtrans.errors import GtransError
 from gtrans.models.base.checkpoint_fit import check_fit
@@ -76,6 +77,17 @@ def test_refusals(
     source, target = tmp_path / "in.pt", tmp_path / "out.pt"
     torch.save(state, source)
     assert_refused(capsys, convert(corpus, source, target), message, target)
+
+
+@pytest.mark.parametrize("program", ["fairseq", "g-transformer", "huggingface"])
+def test_a_model_of_marian_itself(
+    program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, target = tmp_path / "model.npz", tmp_path / "out.pt"
+    source.write_bytes(b"PK")
+    status = main(["convert", "--from", program, str(source), str(target)])
+    message = "model.npz: this is a model of Marian itself; convert it with `python -m transformers"
+    assert_refused(capsys, status, message, target)
 
 
 def test_a_table_without_dimensions() -> None:

@@ -305,7 +305,7 @@ def test_licences_as_cards_name_them(tmp_path: Path) -> None:
         ("m2m100", two_on_one_row, "on the same row"),
         ("nllb", saved_by_transformers_5, "which transformers 5 does not save; copy it from the"),
         ("nllb", adapter, "adapter_config.json: the folder holds a LoRA adapter"),
-        ("opus", archive_of_marian, "the folder is an archive of Marian itself; convert it with"),
+        ("opus", archive_of_marian, "decoder.yml: this is a model of Marian itself; convert"),
     ],
 )
 def test_folders_that_are_not_whole(
