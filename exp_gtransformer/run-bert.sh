@@ -17,6 +17,8 @@ listed system context whitened encoder decoder fused fused-scratch aware aware-b
 
 if [[ -n ${OPTION[make-bert]} ]]; then
   [[ ${OPTION[make-bert]} =~ ^([0-9]+)x([0-9]+)$ ]] || die "\`--make-bert\` must be LAYERSxWIDTH, such as 12x768."
+  [[ -z ${OPTION[prepared]} ]] || die "\`--make-bert\` makes a BERT of the training text, but \`--prepared\` takes \
+a folder that has its BERT; give one of them."
   layers=${BASH_REMATCH[1]} width=${BASH_REMATCH[2]} OPTION[bert]=$OUT/bert
   text=$(text "$TRAIN_TEXT" "$SOURCE")
   once prepare "$OUT/bert/model.safetensors" "$text" -- "$(program python3)" "$ROOT/scripts/make_bert.py" \

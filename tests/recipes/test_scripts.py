@@ -116,6 +116,10 @@ def test_a_dry_run_names_steps_and_configurations(call: str, models: str, script
         ("run-flat --out o --data t --corpus nc2016 --system flt --dry-run", "`--system` must b"),
         ("run-mbart --out o --data t --corpus nc2016 --dry-run", "`--mbart` is missing: the fold"),
         ("run-bert --out o --data t --corpus nc2016 --make-bert 3 --dry-run", "`--make-bert` mus"),
+        (
+            "run-bert --out o --data t --corpus nc2016 --make-bert 1x8 --prepared p --dry-run",
+            "`--make-bert` makes a BERT of the training text, but `--prepared` takes a folder",
+        ),
         ("run-fusion --out o --data t --corpus wmt --dry-run", "`--corpus` must be one of iwslt14"),
         ("run-multilingual --out o --corpus opus100 --dry-run", "`--xlmr` is missing: the folder"),
         ("run-compare --out o --data t --corpus nc2016 --system x --dry-run", "`--system` 'x' is"),
