@@ -35,7 +35,7 @@ from gtrans.data.vocabulary import Vocabulary, add_language_tokens, split_langua
 from gtrans.errors import GtransError, working_on
 from gtrans.models.base.model import BERT_FEATURES, BERT_SUBWORDS, DocumentModel
 from gtrans.models.base.presets import resolve_sizes
-from gtrans.models.base.warm_start import dictionaries_of, warm_start
+from gtrans.models.base.warm_start import WarmStartOptions, dictionaries_of, warm_start
 from gtrans.search.generator import DocumentGenerator, refuse_unsupported
 from gtrans.search.options import SearchOptions
 from gtrans.tasks.command_options import check_command, resolve_paths, training_of, trains
@@ -366,18 +366,18 @@ class DocumentTranslationTask(FairseqTask):
 
     def _start_from(self, model: Any, path: str, cfg: Any) -> None:
         # A resumed run does not need the file; a new one is rejected when it begins.
-        if os.path.isfile(path):
-            self.published = warm_start(
-                model,
-                path,
-                dictionaries_of(self),
-                copy_local_to_global=self.cfg.copy_local_to_global,
-                init_dict=self.cfg.init_dict,
-                special_tokens=str(self.cfg.sentence_marks),
-                options=resolve_sizes(cfg, model.options, model.presets),
-                languages=(str(self.cfg.source_lang), str(self.cfg.target_lang)),
-                other_vocabulary=self.cfg.init_other_vocabulary,
-            ).published
+        if not os.path.isfile(path):
+            return
+        options = WarmStartOptions(
+            copy_local_to_global=self.cfg.copy_local_to_global,
+            init_dict=self.cfg.init_dict,
+            other_vocabulary=self.cfg.init_other_vocabulary,
+            special_tokens=str(self.cfg.sentence_marks),
+            model=resolve_sizes(cfg, model.options, model.presets),
+            languages=(str(self.cfg.source_lang), str(self.cfg.target_lang)),
+        )
+        report = warm_start(model, path, dictionaries_of(self), options)
+        self.published = report.published
 
     # -------------------------------------------------------------- training
 

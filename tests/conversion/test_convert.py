@@ -33,7 +33,7 @@ from support.reference import arrays, tensor
 from support.suites import one_in
 
 from gtrans.checkpoints.reading import read_checkpoint
-from gtrans.models.base.warm_start import warm_start
+from gtrans.models.base.warm_start import WarmStartOptions, warm_start
 from gtrans.models.gtransformer import GTransformer, GTransformerConfig
 
 
@@ -287,6 +287,6 @@ def test_a_document_model_starts_from_it(corpus: Path, tmp_path: Path) -> None:
         task = SimpleNamespace(source_dictionary=source, target_dictionary=target)
         model = GTransformer.build_model(cfg, task).eval()
         sides = {"encoder": source, "decoder": target}
-        report = warm_start(model, str(path), sides, init_dict=init_dict)
+        report = warm_start(model, str(path), sides, WarmStartOptions(init_dict=init_dict))
         assert not report.new and not report.ignored and not report.grown
         assert_same_logits(random_model({}, source, target), model)

@@ -24,7 +24,12 @@ from gtrans.checkpoints.reading import read_checkpoint
 from gtrans.cli import main
 from gtrans.data.frame import pretrained_special_tokens
 from gtrans.errors import GtransError
-from gtrans.models.base.warm_start import WarmStartReport, dictionaries_of, warm_start
+from gtrans.models.base.warm_start import (
+    WarmStartOptions,
+    WarmStartReport,
+    dictionaries_of,
+    warm_start,
+)
 from gtrans.models.gtransformer import GTransformer, GTransformerConfig
 from gtrans.tasks.document_translation import DocumentTranslationTask
 from gtrans.tasks.options import DocumentTranslationConfig
@@ -154,7 +159,8 @@ def document_model(task: DocumentTranslationTask, **options: Any) -> GTransforme
 def started(model: GTransformer, path: Path, task: Any) -> WarmStartReport:
     """Start from a published model, whose dictionary has to be named."""
     named = str(path.with_name("dict.txt"))
-    return warm_start(model, str(path), dictionaries_of(task), init_dict=named)
+    options = WarmStartOptions(init_dict=named)
+    return warm_start(model, str(path), dictionaries_of(task), options)
 
 
 def test_a_document_model_starts_from_the_published_file(data: Path, theirs: Any) -> None:

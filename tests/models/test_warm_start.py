@@ -20,7 +20,7 @@ from torch import Tensor
 from gtrans.errors import GtransError
 from gtrans.models.base.model import DocumentModel
 from gtrans.models.base.presets import resolve_sizes
-from gtrans.models.base.warm_start import WarmStartReport, warm_start
+from gtrans.models.base.warm_start import WarmStartOptions, WarmStartReport, warm_start
 from gtrans.models.concat_transformer import ConcatTransformer
 from gtrans.models.flat_transformer import FlatTransformer
 from gtrans.models.gtransformer import GTransformer, GTransformerConfig
@@ -76,7 +76,8 @@ def start(
     model = model_of(task, seed=2, **options)
     sides, chosen = _dictionaries(task), GTransformerConfig(**{**SIZES, **options})
     chosen = resolve_sizes(chosen, GTransformerConfig, GTransformer.presets)
-    report = warm_start(model, path, sides, copy, init_dict=dictionaries, options=chosen)
+    begin = WarmStartOptions(copy_local_to_global=copy, init_dict=dictionaries, model=chosen)
+    report = warm_start(model, path, sides, begin)
     return model, report
 
 
@@ -415,12 +416,13 @@ def test_other_languages_and_vocabularies(tmp_path: Path) -> None:
     task = task_of(source_lang="de", target_lang="en")
     model, sides = model_of(task), _dictionaries(task)
 
-    def begun(*languages: str, **options: Any) -> WarmStartReport:
-        return warm_start(model, path, sides, languages=languages, **options)  # type: ignore
+    def begun(source: str, target: str, other: bool = False) -> WarmStartReport:
+        options = WarmStartOptions(languages=(source, target), other_vocabulary=other)
+        return warm_start(model, path, sides, options)
 
     with pytest.raises(GtransError, match="it translates de-en, not en-de; .*other-vocabulary"):
         begun("en", "de")
     with pytest.raises(GtransError, match=r"has only 11 of 31 \(35%\) of the entries of the enc"):
         begun("de", "en")
-    report = begun("en", "fr", other_vocabulary=True)
+    report = begun("en", "fr", other=True)
     assert "vocabulary entries found: encoder 11 of 31 (35%)" in report.lines(path)[-1]

@@ -107,16 +107,33 @@ def _share(known: int, entries: int) -> str:
     return f"{known} of {entries} ({known / max(entries, 1):.0%})"
 
 
+@dataclass(frozen=True)
+class WarmStartOptions:
+    """How a model starts, and which of its properties are compared with the checkpoint's.
+
+    Attributes:
+        copy_local_to_global: start global attention from the group attention of its layer.
+        init_dict: dictionaries of a checkpoint that does not store its vocabulary.
+        other_vocabulary: accept other languages, and few known entries.
+        special_tokens: value of ``--sentence-marks``; this and the next two are compared unless
+            they are None.
+        model: options of the model.
+        languages: source and target.
+    """
+
+    copy_local_to_global: bool = False
+    init_dict: str | None = None
+    other_vocabulary: bool = False
+    special_tokens: str | None = None
+    model: Any = None
+    languages: tuple[str, str] | None = None
+
+
 def warm_start(
     model: nn.Module,
     path: str,
-    dictionaries: dict[str, Dictionary],
-    copy_local_to_global: bool = False,
-    init_dict: str | None = None,
-    special_tokens: str | None = None,
-    options: Any = None,
-    languages: tuple[str, str] | None = None,
-    other_vocabulary: bool = False,
+    dictionaries: Mapping[str, Dictionary],
+    options: WarmStartOptions | None = None,
 ) -> WarmStartReport:
     """Load the parameters that fit into ``model``, embeddings row by row, and mark them.
 
@@ -124,81 +141,105 @@ def warm_start(
         model: changed in place.
         path: a checkpoint of this project, of fairseq, or of the authors' G-Transformer.
         dictionaries: of ``encoder`` and ``decoder``.
-        copy_local_to_global: start global attention from the group attention of its layer.
-        init_dict: dictionaries of a checkpoint that does not store its vocabulary.
-        special_tokens: value of ``--sentence-marks``; this and the next two are compared unless
-            they are None.
-        options: of ``model``.
-        languages: source and target.
-        other_vocabulary: accept other languages, and few known entries.
 
     Raises:
         GtransError: the checkpoint cannot be read or does not fit.
     """
+    options = options or WarmStartOptions()
     checkpoint = read_checkpoint(path)
-    _check_special_tokens(checkpoint, path, special_tokens)
+    _check_special_tokens(checkpoint, path, options.special_tokens)
     original = checkpoint["model"]
-    state, _ = rename_parameters(original, RENAMES["g-transformer"])
+    stored, _ = rename_parameters(original, RENAMES["g-transformer"])
     own = model.state_dict()
-    if not set(state) & set(own):
+    if not stored.keys() & own.keys():
         raise GtransError(
             f"--init-from {path}: none of its {len(original)} tensors fits this model; "
             "it must be a Transformer's or G-Transformer's checkpoint."
         )
     fingerprint = ModelFingerprint.of_checkpoint(checkpoint, path)
     task = options_of(checkpoint, "task")
-    vocabularies = _vocabularies(fingerprint, task, init_dict, path)
-    if languages is not None and not other_vocabulary:
-        _check_languages(fingerprint, task, languages, path)
-    if options is not None:
-        _check_options(checkpoint, path, type(model), options)
+    vocabularies = _vocabularies(fingerprint, task, options.init_dict, path)
+    if options.languages is not None and not options.other_vocabulary:
+        _check_languages(fingerprint, task, options.languages, path)
+    if options.model is not None:
+        _check_options(checkpoint, path, type(model), options.model)
     report = WarmStartReport(published=published(checkpoint))
-    report.ignored = [name for name in state if name not in own]
-    result: dict[str, Tensor] = {}
-    misfits: list[str] = []
+    report.ignored = [name for name in stored if name not in own]
+    transfer = _Transfer(path, original, stored, vocabularies, dictionaries, report)
     for name, tensor in own.items():
-        there = name
-        if copy_local_to_global and name not in state:
-            there = name.replace(".global_attn.", ".")
-        if there not in state:
-            report.new.append(name)
-            continue
-        source = state[there]
-        if _BY_ENTRY.search(name) and source.dim() == tensor.dim():
-            side = name.split(".")[0]
-            entries = _entries_of(vocabularies, side, source.size(0), path)
-            rows = {entry: row for row, entry in enumerate(entries)}
-            new = dictionaries[side]
-            known = report.count_known(side, rows, new)
-            if entries != new.symbols and source.shape[1:] == tensor.shape[1:]:
-                result[name] = grown(tensor, source, rows, new)
-                report.grown[name] = known
-                continue
-        same_kind = source.is_floating_point() == tensor.is_floating_point()
-        if source.shape != tensor.shape or not same_kind:
-            misfits.append(
-                f"{name} is {tuple(source.shape)} of {source.dtype} there but "
-                f"{tuple(tensor.shape)} of {tensor.dtype} in this model"
-            )
-            continue
-        result[name] = source
-        if there != name:
-            report.copied.append(name)
-        elif name in original:
-            report.loaded.append(name)
-        else:
-            report.renamed.append(name)
-    _check_misfits(misfits, path)
-    if not other_vocabulary:
+        source_name = name
+        if options.copy_local_to_global and name not in stored:
+            source_name = name.replace(".global_attn.", ".")
+        transfer.take(name, tensor, source_name)
+    _check_misfits(transfer.misfits, path)
+    if not options.other_vocabulary:
         _check_share(report, path)
-    _check_tied(own, result, path)
-    model.load_state_dict({**own, **result})
+    _check_tied(own, transfer.tensors, path)
+    model.load_state_dict({**own, **transfer.tensors})
     report.note_pretrained(model)
     if fingerprint is None:
         report_missing_fingerprint(f"--init-from {path}")
     for line in report.lines(path):
         logger.info(line)
     return report
+
+
+@dataclass
+class _Transfer:
+    """Takes tensors of a checkpoint for a model, and reports each.
+
+    Attributes:
+        original: tensors by their names in the checkpoint.
+        stored: the same by their names in a model.
+        tensors: tensors for the model.
+        misfits: tensors of another shape or type, for a message.
+    """
+
+    path: str
+    original: Mapping[str, Tensor]
+    stored: Mapping[str, Tensor]
+    vocabularies: Mapping[str, _StoredVocabulary]
+    dictionaries: Mapping[str, Dictionary]
+    report: WarmStartReport
+    tensors: dict[str, Tensor] = field(default_factory=dict)
+    misfits: list[str] = field(default_factory=list)
+
+    def take(self, name: str, tensor: Tensor, source_name: str) -> None:
+        """Take a tensor for ``tensor``, the model's parameter ``name``."""
+        if source_name not in self.stored:
+            self.report.new.append(name)
+            return
+        source = self.stored[source_name]
+        has_rows = _BY_ENTRY.search(name) is not None and source.dim() == tensor.dim()
+        if has_rows and self._grow(name, tensor, source):
+            return
+        same_kind = source.is_floating_point() == tensor.is_floating_point()
+        if source.shape != tensor.shape or not same_kind:
+            self.misfits.append(
+                f"{name} is {tuple(source.shape)} of {source.dtype} there but "
+                f"{tuple(tensor.shape)} of {tensor.dtype} in this model"
+            )
+            return
+        self.tensors[name] = source
+        if source_name != name:
+            self.report.copied.append(name)
+        elif name in self.original:
+            self.report.loaded.append(name)
+        else:
+            self.report.renamed.append(name)
+
+    def _grow(self, name: str, tensor: Tensor, source: Tensor) -> bool:
+        """Take the rows of known entries; return False if all rows can be taken as they are."""
+        side = name.split(".")[0]
+        entries = _entries_of(self.vocabularies, side, source.size(0), self.path)
+        rows = {entry: row for row, entry in enumerate(entries)}
+        dictionary = self.dictionaries[side]
+        known = self.report.count_known(side, rows, dictionary)
+        if entries == dictionary.symbols or source.shape[1:] != tensor.shape[1:]:
+            return False
+        self.tensors[name] = grown(tensor, source, rows, dictionary)
+        self.report.grown[name] = known
+        return True
 
 
 def _check_misfits(misfits: list[str], path: str) -> None:
