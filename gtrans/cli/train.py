@@ -71,13 +71,13 @@ def work(cfg: Any, verbose: bool) -> None:
     from fairseq.utils import import_user_module
 
     from gtrans.environment import import_plugin
-    from gtrans.train.folder import run_log
+    from gtrans.train.folder import RunLog
     from gtrans.train.main import train
 
     import_plugin()
-    with _short_log(verbose), run_log():
+    with _short_log(verbose), RunLog() as log:
         import_user_module(cfg.common)
-        train(cfg)
+        train(cfg, log)
 
 
 def _set_up_log() -> None:

@@ -7,8 +7,8 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
 from logging.handlers import MemoryHandler
 from pathlib import Path
 from typing import Any
@@ -153,38 +153,41 @@ def validations_since_best(extra: Mapping[str, Any]) -> int:
 # ---- the log -------------------------------------------------------------------------------------
 
 
-@contextmanager
-def run_log() -> Iterator[None]:
-    """Collect logged lines until :func:`open_run_log` names their file."""
-    root = logging.getLogger()
-    handler = MemoryHandler(capacity=sys.maxsize, flushLevel=_NEVER, flushOnClose=False)
-    for printed in root.handlers:
-        for chosen in printed.filters:
-            handler.addFilter(chosen)
-    root.addHandler(handler)
-    try:
-        yield
-    finally:
-        root.removeHandler(handler)
-        if handler.target is not None:
-            handler.target.close()
-        handler.close()
+class RunLog:
+    """Context that keeps logged lines until :meth:`write_to` names their folder."""
 
+    def __init__(self) -> None:
+        self._kept = MemoryHandler(capacity=sys.maxsize, flushLevel=_NEVER, flushOnClose=False)
 
-def open_run_log(folder: Path | None) -> None:
-    """Append the log to ``train.log`` in ``folder``, unless stdout is that file; None: no log."""
-    root = logging.getLogger()
-    for handler in list(root.handlers):
-        if not isinstance(handler, MemoryHandler):
-            continue
-        if folder is None or _is_output(folder / LOG):
-            root.removeHandler(handler)
-            continue
+    def __enter__(self) -> RunLog:
+        root = logging.getLogger()
+        for printed in root.handlers:
+            for hides_lines in printed.filters:
+                self._kept.addFilter(hides_lines)
+        root.addHandler(self._kept)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        logging.getLogger().removeHandler(self._kept)
+        file = self._kept.target
+        if file is not None:
+            file.close()
+        self._kept.close()
+
+    def write_to(self, folder: Path) -> None:
+        """Append kept and further lines to ``train.log`` in ``folder``, unless stdout does."""
+        if _is_output(folder / LOG):
+            self.discard()
+            return
         file = logging.FileHandler(folder / LOG, encoding="utf-8")
-        file.setFormatter(root.handlers[0].formatter)
-        handler.setTarget(file)
-        handler.flush()
-        handler.capacity = 1
+        file.setFormatter(logging.getLogger().handlers[0].formatter)
+        self._kept.setTarget(file)
+        self._kept.flush()
+        self._kept.capacity = 1  # each further line is written at once
+
+    def discard(self) -> None:
+        """Keep no lines, and write none."""
+        logging.getLogger().removeHandler(self._kept)
 
 
 def _is_output(path: Path) -> bool:

@@ -24,7 +24,7 @@ from omegaconf import OmegaConf
 from gtrans.errors import GtransError
 from gtrans.files import copy_file
 from gtrans.option_types import group_of
-from gtrans.train.folder import LAST, RunFolder, open_run_log
+from gtrans.train.folder import LAST, RunFolder, RunLog
 from gtrans.train.run_plan import RESETS, end_of_run, plan_run
 from gtrans.train.signals import CTRL_C_CODE, INTERRUPTED, STOPPED, Signals, write_line
 from gtrans.train.trainer import RunTrainer
@@ -38,7 +38,7 @@ _SIZES = ("max_tokens", "batch_size", "update_freq", "lr", "max_update", "max_ep
 _BOARDS = ("tensorboard_logdir", "wandb_project", "aim_repo", "aim_run_hash", "azureml_logging")
 
 
-def train(cfg: Any) -> None:
+def train(cfg: Any, log: RunLog) -> None:
     """Train with all options ``cfg``; the plugin must be imported.
 
     Raises:
@@ -46,7 +46,7 @@ def train(cfg: Any) -> None:
         SystemExit: a signal ended the training, after a checkpoint.
     """
     try:
-        training = Training(cfg)
+        training = Training(cfg, log)
         if training.plan.finished is None:
             training.run()
     finally:
@@ -56,7 +56,7 @@ def train(cfg: Any) -> None:
 class Training:
     """The training of one process: task, trainer and batches of the epoch."""
 
-    def __init__(self, cfg: Any) -> None:
+    def __init__(self, cfg: Any, log: RunLog) -> None:
         self.cfg = cfg
         self.folder = RunFolder(Path(cfg.checkpoint.save_dir))
         if cfg.dataset.max_tokens is None and cfg.dataset.batch_size is None:
@@ -70,8 +70,10 @@ class Training:
         model = self.task.build_model(cfg.model)
         self.plan = plan_run(cfg, self.task, model)
         is_master = distributed_utils.is_master(cfg.distributed_training)
-        writes_log = is_master and not cfg.checkpoint.no_save
-        open_run_log(self.folder.path if writes_log else None)
+        if is_master and not cfg.checkpoint.no_save:
+            log.write_to(self.folder.path)
+        else:
+            log.discard()
         if self.plan.finished is not None:
             return
         criterion = self.task.build_criterion(cfg.criterion)
