@@ -82,11 +82,11 @@ class Training:
         self.signals = Signals(speaks=is_master)
         self.trainer = RunTrainer(cfg, self.task, model, criterion, self.signals)
         self.run_state = self.trainer.run
-        self.saved = -1  # updates at the last checkpoint
         self.ended = False
         if self.trainer.is_data_parallel_master:
             self._summarise(model)
-        self.batches = self._load()
+        self.batches = self._load_batches()
+        self.updates_saved = self.trainer.get_num_updates()  # at the latest checkpoint
 
     def _load_validation(self) -> list[str]:
         dataset = self.cfg.dataset
@@ -99,14 +99,10 @@ class Training:
             self.task.load_dataset(name, combine=combined, epoch=1)
         return names
 
-    def _load(self) -> Any:
+    def _load_batches(self) -> Any:
+        """Restore the run, and return the batches from its epoch on."""
         trainer = self.trainer
-        path, reset = self._start()
-        position: dict[str, Any] | None = None
-        if path is not None:
-            extra = trainer.restore(path, reset)
-            if "dataloader" not in reset:
-                position = extra["train_iterator"]
+        position = self._restore()
         epoch = 1 if position is None else int(position["epoch"])
         subset = self.cfg.dataset.train_subset
         self.task.load_dataset(subset, epoch=epoch, combine=True)
@@ -120,46 +116,77 @@ class Training:
         if position is not None:
             batches.load_state_dict(position)
         trainer.lr_step(batches.epoch)
-        self.saved = trainer.get_num_updates()
         return batches
 
-    def _start(self) -> tuple[str | None, list[str]]:
-        """Return the checkpoint to restore and the parts that are not restored."""
+    def _restore(self) -> dict[str, Any] | None:
+        """Restore a checkpoint where one is to be; return its position in the training data."""
         cfg = self.cfg.checkpoint
         reset = [name for name in RESETS if cfg[f"reset_{name}"]]
+        path = self._checkpoint_to_continue()
+        if path is None and cfg.finetune_from_model:
+            path = cfg.finetune_from_model
+            reset = list(RESETS)
+        if path is None:
+            return None
+        extra = self.trainer.restore(str(path), reset)
+        if "dataloader" in reset:
+            return None
+        position: dict[str, Any] = extra["train_iterator"]
+        return position
+
+    def _checkpoint_to_continue(self) -> str | None:
+        cfg = self.cfg.checkpoint
         if self.plan.resume is not None:
-            return self.plan.resume, reset
+            return self.plan.resume
         if cfg.restore_file and cfg.restore_file != LAST:
-            return str(cfg.restore_file), reset
-        once = getattr(cfg, "continue_once", None)
-        if once:
-            return str(once), reset
-        if cfg.finetune_from_model:
-            return str(cfg.finetune_from_model), list(RESETS)
-        return None, reset
+            return str(cfg.restore_file)
+        # fairseq's `--continue-once` gives way to both.
+        return getattr(cfg, "continue_once", None) or None
+
+    # ---- the log -------------------------------------------------------------------------------
 
     def _summarise(self, model: Any) -> None:
         cfg = self.cfg
         device = self.trainer.device
-        devices = self.trainer.data_parallel_world_size
         if misses_bf16(cfg.common, device):
             logger.info("this GPU trains faster in bfloat16: `--bf16` is not given")
-        logger.info(", ".join(str(group_of(cfg, group).get("_name")) for group in _CHOSEN))
-        sizes = {**cfg.dataset, **cfg.optimization, **cfg.common}
-        logger.info(", ".join(f"{name} {sizes[name]}" for name in _SIZES if sizes[name]))
-        total = trained = 0
-        for parameter in model.parameters():
-            total += parameter.numel()
-            if parameter.requires_grad:
-                trained += parameter.numel()
-        logger.info(f"num. shared model params: {total:,} (num. trained: {trained:,})")
+        classes = [str(group_of(cfg, group).get("_name")) for group in _CHOSEN]
+        logger.info(", ".join(classes))
+        values = {**cfg.dataset, **cfg.optimization, **cfg.common}
+        sizes = [f"{name} {values[name]}" for name in _SIZES if values[name]]
+        logger.info(", ".join(sizes))
+        logger.info(_count_of_parameters(model))
+        devices = self.trainer.data_parallel_world_size
         plural = "s" if devices > 1 else ""
         logger.info(f"training on {devices} device{plural} ({device.type})")
+        logger.info(
+            f"start: {self._origin()}; checkpoints: {self.folder.path} (--verbose shows all "
+            "options)"
+        )
+
+    def _origin(self) -> str:
+        if self.plan.resume is not None:
+            return self.plan.resume
         starts = self.plan.provenance["start"]
-        files = " ".join(f"{flag} {start['path']}" for flag, start in starts.items())
-        origin = self.plan.resume or files or "from scratch"
-        folder = self.folder.path
-        logger.info(f"start: {origin}; checkpoints: {folder} (--verbose shows all options)")
+        files = [f"{flag} {start['path']}" for flag, start in starts.items()]
+        return " ".join(files) or "from scratch"
+
+    def _progress(self, batches: Any) -> Any:
+        """Return ``batches`` with fairseq's progress bar, and its boards in the first process."""
+        common = self.cfg.common
+        is_master = distributed_utils.is_master(self.cfg.distributed_training)
+        boards = {name: common[name] if is_master else None for name in _BOARDS}
+        return progress_bar.progress_bar(
+            batches,
+            log_format=common.log_format,
+            log_interval=common.log_interval,
+            log_file=common.log_file,
+            epoch=self.batches.epoch,
+            aim_param_checkpoint_dir=str(self.folder.path),
+            default_log_format="simple" if common.no_progress_bar else "tqdm",
+            wandb_run_name=os.environ.get("WANDB_NAME", self.folder.path.name),
+            **boards,
+        )
 
     # ---- the loop ------------------------------------------------------------------------------
 
@@ -189,9 +216,10 @@ class Training:
         )
         epoch = self.batches.epoch
         frequencies = cfg.optimization.update_freq
+        frequency = frequencies[min(epoch, len(frequencies)) - 1]
         groups = iterators.GroupedIterator(
             batches,
-            frequencies[min(epoch, len(frequencies)) - 1],
+            frequency,
             skip_remainder_batch=cfg.optimization.skip_remainder_batch,
         )
         progress = self._progress(groups)
@@ -222,16 +250,19 @@ class Training:
     def _after_update(self, end_of_epoch: bool) -> float | None:
         """Validate, save and stop where due; return the loss of the first validation set."""
         checkpoint = self.cfg.checkpoint
-        reason = self._end(waited=0)
-        saves = self._saves(end_of_epoch, reason is not None)
+        reason = self._reason_to_end(waited=0)
+        is_last = reason is not None
+        saves = self._saves(end_of_epoch, is_last)
         loss: float | None = None
-        if self._validates(end_of_epoch, reason is not None, saves):
-            loss = validate(self.cfg, self.trainer, self.task, self.batches, self.subsets)[0]
+        if self._validates(end_of_epoch, is_last, saves):
+            losses = validate(self.cfg, self.trainer, self.task, self.batches, self.subsets)
+            loss = losses[0]
         unit = str(group_of(self.cfg, "task").get("patience_unit"))
         counts = end_of_epoch or unit != "epoch"
         if loss is not None and checkpoint.patience > 0 and counts:
             self.run_state.count(loss)
-            reason = reason or self._end(waited=self.run_state.early_stop["num_runs"])
+            if reason is None:
+                reason = self._reason_to_end(waited=self.run_state.early_stop["num_runs"])
         if reason is not None:
             logger.info(f"Stopping training: {reason}")
             self.ended = True
@@ -243,7 +274,7 @@ class Training:
             self._stop(end_of_epoch)
         return loss
 
-    def _end(self, waited: int) -> str | None:
+    def _reason_to_end(self, waited: int) -> str | None:
         updates = self.trainer.get_num_updates()
         seconds = self.trainer.cumulative_training_time()
         return end_of_run(self.cfg, updates, epochs=0, seconds=seconds, waited=waited)
@@ -255,19 +286,19 @@ class Training:
     def _may_validate(self) -> bool:
         return bool(self.trainer.get_num_updates() >= self.cfg.dataset.validate_after_updates)
 
-    def _saves(self, end_of_epoch: bool, ends: bool) -> bool:
+    def _saves(self, end_of_epoch: bool, is_last: bool) -> bool:
         cfg = self.cfg.checkpoint
-        if ends:
+        if is_last:
             return True
         if end_of_epoch and self.batches.epoch % cfg.save_interval == 0:
             return True
         return self._falls_on(cfg.save_interval_updates) and self._may_validate()
 
-    def _validates(self, end_of_epoch: bool, ends: bool, saves: bool) -> bool:
+    def _validates(self, end_of_epoch: bool, is_last: bool, saves: bool) -> bool:
         cfg = self.cfg.dataset
         if cfg.disable_validation or not self._may_validate():
             return False
-        if ends or self._falls_on(cfg.validate_interval_updates):
+        if is_last or self._falls_on(cfg.validate_interval_updates):
             return True
         if end_of_epoch:
             return bool(self.batches.epoch % cfg.validate_interval == 0)
@@ -281,10 +312,11 @@ class Training:
         rate schedule has not seen the loss of the epoch yet.
         """
         trainer = self.trainer
-        complete = self.saved == trainer.get_num_updates()
-        if end_of_epoch and not complete:
+        updates = trainer.get_num_updates()
+        is_saved = self.updates_saved == updates
+        if end_of_epoch and not is_saved:
             return
-        if not complete:
+        if not is_saved:
             self._save(None, [LAST])
         if trainer.data_parallel_world_size > 1:
             # A launcher ends all others as soon as one has ended, also the one that still writes.
@@ -296,7 +328,7 @@ class Training:
             if self.cfg.checkpoint.no_save:
                 kept = "nothing is saved (--no-save)"
             name = self.signals.name or ("SIGINT" if status == INTERRUPTED else "SIGTERM")
-            write_line(f"{name}: stopped after {trainer.get_num_updates()} updates; {kept}")
+            write_line(f"{name}: stopped after {updates} updates; {kept}")
         raise SystemExit(status)
 
     def _check_end(self) -> None:
@@ -305,7 +337,7 @@ class Training:
         if self.cfg.checkpoint.no_save:
             return
         updates = self.trainer.get_num_updates()
-        lost = updates - self.saved
+        lost = updates - self.updates_saved
         if lost > 0 or not self.folder.checkpoints():
             what = f"the last {lost} are in no checkpoint" if lost else "made none"
             raise GtransError(
@@ -329,7 +361,9 @@ class Training:
             names.append("checkpoint_best.pt")
         if loss is not None and cfg.keep_best_checkpoints > 0:
             kept = self.folder.best_scores(cfg)
-            worst = kept[-1][1] if kept else None
+            worst = None
+            if kept:
+                _, worst = kept[-1]
             if self.run_state.better(loss, worst):
                 # The updates are further digits, which tell equal scores apart.
                 metric = cfg.best_checkpoint_metric
@@ -345,7 +379,7 @@ class Training:
         if loss is not None and run.better(loss, run.best):
             run.best = loss
         if self.cfg.checkpoint.no_save:
-            self.saved = updates
+            self.updates_saved = updates
             return
         trainer.check_finite(loss)
         extra = {
@@ -355,34 +389,18 @@ class Training:
         }
         if run.best is not None:
             extra["best"] = run.best
-        if names:
-            self.saved = updates
-        if not names or not trainer.is_data_parallel_master:
+        if not names:
             return
-        first, *others = (self.folder.path / name for name in names)
+        self.updates_saved = updates
+        if not trainer.is_data_parallel_master:
+            return
+        folder = self.folder.path
+        first = folder / names[0]
         trainer.write(first, extra)
-        for path in others:
-            copy_file(first, path)
+        for name in names[1:]:
+            copy_file(first, folder / name)
         epoch = self.batches.epoch
         logger.info(f"Saved checkpoint {first} (epoch {epoch} @ {updates} updates, score {loss})")
-
-    # ---- the log -------------------------------------------------------------------------------
-
-    def _progress(self, batches: Any) -> Any:
-        common = self.cfg.common
-        is_master = distributed_utils.is_master(self.cfg.distributed_training)
-        boards = {name: common[name] if is_master else None for name in _BOARDS}
-        return progress_bar.progress_bar(
-            batches,
-            log_format=common.log_format,
-            log_interval=common.log_interval,
-            log_file=common.log_file,
-            epoch=self.batches.epoch,
-            aim_param_checkpoint_dir=str(self.folder.path),
-            default_log_format="simple" if common.no_progress_bar else "tqdm",
-            wandb_run_name=os.environ.get("WANDB_NAME", self.folder.path.name),
-            **boards,
-        )
 
 
 def misses_bf16(common: Any, device: torch.device) -> bool:
@@ -390,6 +408,15 @@ def misses_bf16(common: Any, device: torch.device) -> bool:
     if device.type != "cuda" or common.bf16 or common.fp16 or common.amp:
         return False
     return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+
+
+def _count_of_parameters(model: Any) -> str:
+    total = trained = 0
+    for parameter in model.parameters():
+        total += parameter.numel()
+        if parameter.requires_grad:
+            trained += parameter.numel()
+    return f"num. shared model params: {total:,} (num. trained: {trained:,})"
 
 
 def _averages(name: str) -> dict[str, Any]:
