@@ -26,6 +26,7 @@ from gtrans.formats.markdown_parser import (
     MOST_LEVELS,
     TAG,
     LinkEnd,
+    Outliner,
     inline_outline,
     outline,
     parser,
@@ -288,6 +289,7 @@ class Markdown(DocumentFile):
         self.references: dict[str, Any] = {}  # which markdown-it finds in the file
         self.tokens = parser().parse(self.text, self.references)
         self.outline = outline(self.tokens)
+        self._outliner = Outliner()
         self._find_places()
         self._note_levels()
         self._note_labels()
@@ -421,8 +423,7 @@ class Markdown(DocumentFile):
         return self._offending(places[:half]) + self._offending(places[half:])
 
     def _differs(self, places: Sequence[TextPlace]) -> bool:
-        tokens = parser().parse(self._composed(places))
-        return outline(tokens) != self.outline
+        return self._outliner.outline(self._composed(places)) != self.outline
 
     def _composed(self, places: Sequence[TextPlace]) -> str:
         parts: list[str] = []

@@ -31,6 +31,18 @@ MOST_LEVELS = 100
 @cache
 def parser() -> MarkdownIt:
     """Return the parser."""
+    return _new_parser()
+
+
+@cache
+def _block_parser() -> MarkdownIt:
+    """Return the parser without inline markup."""
+    markdown = _new_parser()
+    markdown.core.ruler.enableOnly(["normalize", "block"])
+    return markdown
+
+
+def _new_parser() -> MarkdownIt:
     from markdown_it import MarkdownIt, helpers
     from mdit_py_plugins.deflist import deflist_plugin
     from mdit_py_plugins.dollarmath import dollarmath_plugin
@@ -67,14 +79,54 @@ def outline(tokens: Sequence[Token]) -> list[tuple[str, ...]]:
     for token in tokens:
         if token.type == "inline":
             tree += inline_outline(token, EMPHASES)
-        elif token.type == "html_block":
-            tags = map(str, TAG.findall(token.content))
-            tree.append((token.type, *tags))
         else:
-            no_text = ("fence", "code_block", "front_matter", "structure", "math_block")
-            code = token.content if token.type in no_text else ""
-            tree.append((token.type, token.tag, token.markup, token.info, code))
+            tree.append(_block_outline(token))
     return tree
+
+
+def _block_outline(token: Token) -> tuple[str, ...]:
+    if token.type == "html_block":
+        tags = map(str, TAG.findall(token.content))
+        return token.type, *tags
+    no_text = ("fence", "code_block", "front_matter", "structure", "math_block")
+    code = token.content if token.type in no_text else ""
+    return token.type, token.tag, token.markup, token.info, code
+
+
+class Outliner:
+    """Outlines texts that share most paragraphs, and parses the same paragraph once."""
+
+    def __init__(self) -> None:
+        self._paragraphs: dict[str, list[tuple[str, ...]]] = {}
+        self._targets: dict[str, tuple[str, str]] = {}  # of references, by their labels
+
+    def outline(self, text: str) -> list[tuple[str, ...]]:
+        """Return the tree of a text; see :func:`outline`."""
+        environment: dict[str, Any] = {}
+        tokens = _block_parser().parse(text, environment)
+        # Notes are numbered in the order of the file.
+        has_notes = "footnotes" in environment or "^[" in text
+        if has_notes:
+            return outline(parser().parse(text))
+        targets = {}
+        for label, reference in environment.get("references", {}).items():
+            targets[label] = reference["href"], reference["title"]
+        if targets != self._targets:
+            self._paragraphs = {}
+            self._targets = targets
+        tree: list[tuple[str, ...]] = []
+        for token in tokens:
+            if token.type == "inline":
+                tree += self._inline_outline(token.content, environment)
+            else:
+                tree.append(_block_outline(token))
+        return tree
+
+    def _inline_outline(self, content: str, environment: Any) -> list[tuple[str, ...]]:
+        if content not in self._paragraphs:
+            (token,) = parser().parseInline(content, environment)
+            self._paragraphs[content] = inline_outline(token, EMPHASES)
+        return self._paragraphs[content]
 
 
 def inline_outline(token: Token, without: Sequence[str] = ()) -> list[tuple[str, ...]]:

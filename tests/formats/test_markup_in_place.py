@@ -6,14 +6,17 @@ import json
 import re
 import time
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from io import BytesIO
 from pathlib import Path
 
 import pytest
+from markdown_it.token import Token
 
 from gtrans.errors import GtransError
+from gtrans.formats import markdown_parser
 from gtrans.formats.catalogue import DocumentReader, check_format
+from gtrans.formats.markdown_parser import Outliner, inline_outline, outline, parser
 from gtrans.text.document_file import MOVED, DocumentFile
 
 
@@ -88,6 +91,31 @@ def test_a_block_that_would_change_the_tree_stays_alone(tmp_path: Path) -> None:
     assert found == "Eins\n\nA\\\nb <!-- x --> c\n\nDrei\n\nHello\0world\n"
     kept = "not translated, to keep its markup"
     assert told(file) == [f"{path}:8: {kept}", f"{path}:3: {kept}"]
+
+
+def test_the_block_that_stays_is_found_without_parsing_the_others_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = 100
+    paragraphs = [f"The **lamp** {number} is new." for number in range(count)]
+    file = read(tmp_path / "a.md", "\n\n".join([*paragraphs, "Hello.", *paragraphs]))
+    outlined: list[Token] = []
+
+    def counted(token: Token, without: Sequence[str] = ()) -> list[tuple[str, ...]]:
+        outlined.append(token)
+        return inline_outline(token, without)
+
+    monkeypatch.setattr(markdown_parser, "inline_outline", counted)
+    found = written(file, lambda one: "[TOC]" if one == "Hello." else one.upper())
+    assert "THE **LAMP** 7 IS NEW." in found and "Hello." in found and len(told(file)) == 1
+    assert len(outlined) <= 2 * count + 2
+
+
+@pytest.mark.parametrize("text", [*MARKDOWN, "[a]\n\nb **c**\n\n[a]: x\n", "^[a] b\n\n- c\n"])
+def test_the_outline_is_the_same_in_two_steps(text: str) -> None:
+    outliner = Outliner()
+    for changed in (text, text.replace("[a]: x", "[a]: y"), text.replace("[a]: x", "d"), text):
+        assert outliner.outline(changed) == outline(parser().parse(changed))
 
 
 @pytest.mark.parametrize(
