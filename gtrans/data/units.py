@@ -24,7 +24,7 @@ CONTEXT_KINDS = ("true", "fixed", "random", "none")
 CONTEXT_SIDES = ("source", "both", "history")
 # `<s>` and `</s>`.
 SPECIAL_TOKENS_PER_SENTENCE = 2
-_SHORTEST_LIMIT = 8
+_LEAST_DOC_TOKENS = 8
 _SEED = 1
 
 Lengths = Sequence[int]
@@ -35,10 +35,10 @@ class UnitSpan(NamedTuple):
     """One row of a batch, as sentence numbers of its document, or as lines of a corpus.
 
     Attributes:
-        source, target: sentences on either side; ``target`` is part of ``source``.
-        predicted: part of ``target`` that the decoder predicts; the rest is given.
-        kept: part of ``predicted`` whose translations are used; the spans of a document keep every
-            sentence once.
+        source: sentences that the encoder reads.
+        target: part of ``source`` that the decoder reads.
+        predicted: part of ``target`` that the decoder predicts.
+        kept: part of ``predicted`` whose translations are used: every sentence of a document once.
     """
 
     source: range
@@ -61,9 +61,9 @@ class Unit(ABC):
 
     Attributes:
         name: value of ``--unit``.
-        has_context: the model gets ``current_sentence``.
-        trained_in_runs: each training update reads a run of sentences of a document.
-        has_chunks: the model gets the sentences of each chunk.
+        has_context: batches have ``current_sentence``.
+        trained_in_runs: a training update reads consecutive sentences of a document.
+        has_chunks: batches have ``chunks``.
     """
 
     name: ClassVar[str]
@@ -73,19 +73,16 @@ class Unit(ABC):
 
     @abstractmethod
     def cut(self, source_lengths: Lengths, target_lengths: Lengths | None = None) -> list[UnitSpan]:
-        """Return the rows of one document.
-
-        Lengths are tokens of every sentence, without special tokens.
-        """
+        """Return the rows of one document; lengths: the words of each sentence."""
 
     def cut_to_translate(self, source_lengths: Lengths) -> list[UnitSpan]:
-        """Return the rows to translate: the whole document if a part needs earlier parts."""
+        """Return the rows to translate: the document if parts need earlier parts."""
         if self.sentence_by_sentence or self.tokens_at_once is not None:
             return _one_row(source_lengths)
         return self.cut(source_lengths)
 
     def parts(self, source_lengths: Lengths) -> list[UnitSpan]:
-        """Return the parts of a row, translated in turn."""
+        """Return the parts of a row to translate, one after the other."""
         if self.sentence_by_sentence:
             return SentenceUnit().cut(source_lengths)
         return self.cut(source_lengths)
@@ -97,7 +94,7 @@ class Unit(ABC):
 
     @property
     def predicts_context(self) -> bool:
-        """Whether the decoder also predicts the context."""
+        """Whether the decoder predicts the context, too."""
         return False
 
     @property
@@ -107,18 +104,15 @@ class Unit(ABC):
 
     @property
     def tokens_at_once(self) -> int | None:
-        """Most tokens of a row that are translated at once; None: all.
-
-        With a number, a row to translate is a whole document.
-        """
+        """Most tokens of a document that are translated at once; None: all."""
         return None
 
     def limited_to(self, max_doc_tokens: int) -> Unit:
-        """Return the unit with another limit of tokens."""
+        """Return the unit with another ``--max-doc-tokens``."""
         return self
 
     def unlimited(self) -> Unit:
-        """Return the unit without its limit of tokens."""
+        """Return the unit without a limit of tokens."""
         return self.limited_to(sys.maxsize)
 
     def as_dict(self) -> dict[str, Any]:
@@ -134,7 +128,10 @@ class SentenceUnit(Unit):
 
     def cut(self, source_lengths: Lengths, target_lengths: Lengths | None = None) -> list[UnitSpan]:
         """Return a row for each sentence."""
-        return [UnitSpan.whole(range(n, n + 1)) for n in range(len(source_lengths))]
+        spans = []
+        for number in range(len(source_lengths)):
+            spans.append(UnitSpan.whole(range(number, number + 1)))
+        return spans
 
 
 @dataclass(frozen=True)
@@ -142,10 +139,10 @@ class WindowUnit(Unit):
     """A sentence and its context in the document.
 
     Attributes:
-        before, after: sentences of context; fewer at the ends of the document.
-        context_kind: the ``true`` context, one ``fixed`` sentence, ``random`` words, or ``none``.
-        context_sides: ``source`` alone; ``both``: the decoder also predicts the context
-            (concatenation); ``history``: it reads its earlier translations.
+        before, after: sentences of context.
+        context_kind: the ``true`` context, a ``fixed`` sentence, ``random`` words, or ``none``.
+        context_sides: ``source``; ``both``: the decoder predicts the context, too (concatenation);
+            ``history``: it reads its earlier translations.
     """
 
     name = "window"
@@ -179,7 +176,9 @@ class WindowUnit(Unit):
             before, after = self.before, self.after
         spans = []
         for number in range(count):
-            window = range(max(number - before, 0), min(number + after + 1, count))
+            start = max(number - before, 0)
+            stop = min(number + after + 1, count)
+            window = range(start, stop)
             current = range(number, number + 1)
             target = current if self.context_sides == "source" else window
             predicted = window if self.context_sides == "both" else current
@@ -188,12 +187,12 @@ class WindowUnit(Unit):
 
     @property
     def predicts_context(self) -> bool:
-        """True in concatenation."""
+        """Whether the unit is for concatenation."""
         return self.context_sides == "both"
 
     @property
     def sentence_by_sentence(self) -> bool:
-        """True with ``history``."""
+        """Whether the decoder reads earlier translations."""
         return self.context_sides == "history" and self.context_kind != "none"
 
 
@@ -203,7 +202,7 @@ class DocumentUnit(Unit):
 
     Attributes:
         max_doc_tokens: most tokens of a chunk.
-        overlap: in decoding, sentences that a chunk shares with the one before.
+        overlap: in decoding, sentences that a chunk shares with the chunk before.
     """
 
     name = "document"
@@ -212,41 +211,36 @@ class DocumentUnit(Unit):
     overlap: int = 0
 
     def __post_init__(self) -> None:
-        _at_least(_SHORTEST_LIMIT, "max-doc-tokens", self.max_doc_tokens)
+        _at_least(_LEAST_DOC_TOKENS, "max-doc-tokens", self.max_doc_tokens)
         _at_least(0, "overlap", self.overlap)
 
     def cut(self, source_lengths: Lengths, target_lengths: Lengths | None = None) -> list[UnitSpan]:
         """Return a row for each chunk."""
         other = source_lengths if target_lengths is None else target_lengths
-        if not self.overlap:
-            chunks = split_chunks(source_lengths, other, self.max_doc_tokens)
-            return list(map(UnitSpan.whole, chunks))
-        overlapping = split_overlapping(source_lengths, other, self.max_doc_tokens, self.overlap)
-        spans = []
-        for first, own in overlapping:
-            read = range(first, own.stop)
-            spans.append(UnitSpan(read, read, predicted=own, kept=own))
-        return spans
+        if self.overlap:
+            return split_overlapping(source_lengths, other, self.max_doc_tokens, self.overlap)
+        chunks = split_chunks(source_lengths, other, self.max_doc_tokens)
+        return [UnitSpan.whole(chunk) for chunk in chunks]
 
     @property
     def tokens_at_once(self) -> int | None:
-        """The limit of a chunk, with ``overlap``."""
+        """``max_doc_tokens`` if chunks overlap."""
         return self.max_doc_tokens if self.overlap else None
 
     def limited_to(self, max_doc_tokens: int) -> DocumentUnit:
-        """Return the unit with another limit."""
+        """Return the unit with another ``--max-doc-tokens``."""
         return replace(self, max_doc_tokens=max_doc_tokens)
 
 
 @dataclass(frozen=True)
 class StreamUnit(Unit):
-    """A whole document, sentence by sentence; :mod:`gtrans.data.stream` cuts it in training."""
+    """A whole document, read sentence by sentence; see :mod:`gtrans.data.stream`."""
 
     name = "stream"
     trained_in_runs = True
 
     def cut(self, source_lengths: Lengths, target_lengths: Lengths | None = None) -> list[UnitSpan]:
-        """Return one row; none for an empty document."""
+        """Return the document as one row."""
         return _one_row(source_lengths)
 
     def steps(self, source_lengths: Lengths, target_lengths: Lengths | None = None) -> list[int]:
@@ -255,7 +249,7 @@ class StreamUnit(Unit):
 
     @property
     def sentence_by_sentence(self) -> bool:
-        """True: the memory needs each translation."""
+        """True: the memory reads each translation."""
         return True
 
 
@@ -287,20 +281,20 @@ class ChunkStreamUnit(StreamUnit):
 
     @property
     def sentence_by_sentence(self) -> bool:
-        """False: the memory needs whole chunks."""
+        """False: the memory reads whole chunks."""
         return False
 
     @property
     def tokens_at_once(self) -> int:
-        """The limit of a chunk."""
+        """The most tokens of a chunk."""
         return self.max_doc_tokens
 
     def limited_to(self, max_doc_tokens: int) -> ChunkStreamUnit:
-        """Return the unit with another limit."""
+        """Return the unit with another ``--max-doc-tokens``."""
         return replace(self, max_doc_tokens=max_doc_tokens)
 
     def unlimited(self) -> ChunkStreamUnit:
-        """Return the unit itself: its memory has no limit."""
+        """Return the unit itself."""
         return self
 
 
@@ -317,9 +311,9 @@ def unit_of(name: str | None, settings: Any) -> Unit:
     if name == "window":
         if kind == "fixed" and not settings.context_sentence:
             raise GtransError("`--context-kind fixed` needs `--context-sentence 'TOKENS ..'`.")
-        before = settings.context_before
+        before = 1 if settings.context_before is None else int(settings.context_before)
         return WindowUnit(
-            before=1 if before is None else int(before),
+            before=before,
             after=int(settings.context_after or 0),
             context_kind=kind,
             context_sides=str(settings.context_sides or "source"),
@@ -343,8 +337,8 @@ def split_chunks(source_lengths: Lengths, target_lengths: Lengths, max_tokens: i
     """Return the sentence numbers of the chunks of one document, cut greedily.
 
     A sentence costs ``max(source length, target length) + 2``. A chunk takes sentences while their
-    costs are at most ``max_tokens``; no sentence is cut. This is "up to 512 tokens" of
-    G-Transformer (Bao et al. 2021), cut as in the authors' code.
+    costs sum to at most ``max_tokens``; a longer sentence is a chunk. This is "up to 512 tokens" of
+    G-Transformer (Bao et al. 2021), as in the authors' code.
     """
     costs = _costs(source_lengths, target_lengths)
     chunks: list[range] = []
@@ -361,45 +355,47 @@ def split_chunks(source_lengths: Lengths, target_lengths: Lengths, max_tokens: i
 
 def split_overlapping(
     source_lengths: Lengths, target_lengths: Lengths, max_tokens: int, overlap: int
-) -> list[tuple[int, range]]:
+) -> list[UnitSpan]:
     """As :func:`split_chunks`, but a chunk also reads up to ``overlap`` sentences before its own.
 
-    Returns:
-        For each chunk the first sentence that it reads, and its own sentences.
+    They are not predicted again.
     """
     costs = _costs(source_lengths, target_lengths)
-    chunks: list[tuple[int, range]] = []
+    spans: list[UnitSpan] = []
     start = 0
     while start < len(costs):
         used = costs[start]
-        read = start
-        while start - read < overlap and read > 0 and used + costs[read - 1] <= max_tokens:
-            read -= 1
-            used += costs[read]
+        first_read = start
+        earliest = max(start - overlap, 0)
+        while first_read > earliest and used + costs[first_read - 1] <= max_tokens:
+            first_read -= 1
+            used += costs[first_read]
         stop = start + 1
         while stop < len(costs) and used + costs[stop] <= max_tokens:
             used += costs[stop]
             stop += 1
-        chunks.append((read, range(start, stop)))
+        read = range(first_read, stop)
+        own = range(start, stop)
+        spans.append(UnitSpan(read, read, predicted=own, kept=own))
         start = stop
-    return chunks
+    return spans
 
 
 def _costs(source_lengths: Lengths, target_lengths: Lengths) -> list[int]:
-    return [
-        max(source, target) + SPECIAL_TOKENS_PER_SENTENCE
-        for source, target in zip(source_lengths, target_lengths, strict=True)
-    ]
+    costs = []
+    for source, target in zip(source_lengths, target_lengths, strict=True):
+        costs.append(max(source, target) + SPECIAL_TOKENS_PER_SENTENCE)
+    return costs
 
 
 # ---- units of a corpus ---------------------------------------------------------------------------
 
 
 class UnitSelection(NamedTuple):
-    """A part of a training set; a smaller one is part of a larger one.
+    """A random part of a training set; larger parts hold smaller ones.
 
     Attributes:
-        min_tokens: shorter documents are left out before the draw.
+        min_tokens: shorter documents are left out.
         units: number of units to draw; 0: all.
     """
 
@@ -413,11 +409,11 @@ ALL_UNITS = UnitSelection()
 
 @dataclass(frozen=True)
 class Units:
-    """The lines of a corpus that form each unit.
+    """The units of a corpus.
 
     Attributes:
-        lines: ``(units, 4, 2)`` begin and end of the ranges of each :class:`UnitSpan`; empty lines
-            count.
+        lines: ``(units, 4, 2)`` begin and end of the ranges of a :class:`UnitSpan`, in lines with
+            the empty ones.
         first_sentence: ``(units,)`` number of the first kept sentence in the corpus.
     """
 
@@ -427,20 +423,25 @@ class Units:
     def __len__(self) -> int:
         return len(self.lines)
 
+    def span(self, number: int) -> UnitSpan:
+        """Return the lines of one unit."""
+        source, target, predicted, kept = self.lines[number].tolist()
+        return UnitSpan(range(*source), range(*target), range(*predicted), range(*kept))
+
     def take(self, chosen: Ints) -> Units:
         """Return the units ``chosen (n,)``."""
         return Units(self.lines[chosen], self.first_sentence[chosen])
 
     def shifted(self, lines: int, sentences: int) -> Units:
-        """Return the units with offsets added to all numbers."""
+        """Return the units behind other ``lines`` with ``sentences``."""
         return Units(self.lines + lines, self.first_sentence + sentences)
 
     @classmethod
     def joined(cls, parts: Sequence[Units]) -> Units:
         """Concatenate units."""
-        lines = np.concatenate([part.lines for part in parts])
-        first_sentence = np.concatenate([part.first_sentence for part in parts])
-        return cls(lines, first_sentence)
+        lines = [part.lines for part in parts]
+        first_sentence = [part.first_sentence for part in parts]
+        return cls(np.concatenate(lines), np.concatenate(first_sentence))
 
     @classmethod
     def whole(cls, lines: Ints, first_sentence: Ints) -> Units:
@@ -450,13 +451,15 @@ class Units:
 
 def sums(lines: Ints, totals: Ints) -> Ints:
     """Return ``(n,)`` the sum over each of ``lines (n, 2)``, from :func:`totals_of`."""
-    total: Ints = totals[lines[:, 1]] - totals[lines[:, 0]]
+    begin, end = lines[:, 0], lines[:, 1]
+    total: Ints = totals[end] - totals[begin]
     return total
 
 
 def totals_of(numbers: Any) -> Ints:
     """Return ``(lines + 1,)`` sums of ``numbers (lines,)`` before each line."""
-    totals: Ints = np.concatenate([[0], np.cumsum(numbers, dtype=np.int64)])
+    up_to_line = np.cumsum(numbers, dtype=np.int64)
+    totals: Ints = np.concatenate([[0], up_to_line])
     return totals
 
 
@@ -488,40 +491,53 @@ def document_units(
             f"longest has {tokens.max()} tokens; give a smaller number."
         )
     lines = _lines_of_units(documents, (source_sizes, other), unit)
-    if selection.units > len(lines):
+    if selection.units:
+        lines = _drawn(lines, selection.units, name)
+    sentence_numbers = np.cumsum(~blank) - 1
+    first_kept = lines[:, 3, 0]
+    return Units(lines, sentence_numbers[first_kept])
+
+
+def _drawn(lines: Ints, count: int, name: str) -> Ints:
+    if count > len(lines):
         raise GtransError(
-            f"`--sample-instances` {selection.units}: {name} has only {len(lines)} units; "
+            f"`--sample-instances` {count}: {name} has only {len(lines)} units; "
             "give a smaller number, or leave it out to train on all of them."
         )
-    if selection.units:
-        # RandomState gives the same numbers in every version of numpy.
-        order = np.random.RandomState(_SEED).permutation(len(lines))
-        lines = lines[np.sort(order[: selection.units])]
-    sentence_numbers = np.cumsum(~blank) - 1
-    return Units(lines, sentence_numbers[lines[:, 3, 0]])
+    # RandomState gives the same numbers in every version of numpy.
+    order = np.random.RandomState(_SEED).permutation(len(lines))
+    return lines[np.sort(order[:count])]
 
 
 def _documents(blank: NDArray[np.bool_]) -> Ints:
     """Return ``(documents, 2)`` lines, from ``blank (lines,)``."""
     is_boundary = np.concatenate([[True], blank, [True]])
     boundaries = np.flatnonzero(is_boundary) - 1
-    documents = np.stack([boundaries[:-1] + 1, boundaries[1:]], 1)
-    has_sentences = documents[:, 0] < documents[:, 1]
-    return documents[has_sentences]
+    begin = boundaries[:-1] + 1
+    end = boundaries[1:]
+    documents = np.stack([begin, end], 1)
+    return documents[begin < end]
 
 
 def _lines_of_units(documents: Ints, sizes: tuple[Ints, Ints], unit: Unit) -> Ints:
     """Return ``(units, 4, 2)`` lines; ``sizes (lines,)`` are of both sides."""
-    spans: list[list[list[int]]] = []
+    lines: list[list[tuple[int, int]]] = []
     for begin, end in documents.tolist():
-        words, other_words = ((side[begin:end] - 1).tolist() for side in sizes)
+        source_words, target_words = _words_of_sides(sizes, begin, end)
         if unit.tokens_at_once is None:
-            cuts = unit.cut(words, other_words)
+            spans = unit.cut(source_words, target_words)
         else:  # they are not for training
-            cuts = unit.cut_to_translate(words)
-        for span in cuts:
-            spans.append([[begin + part.start, begin + part.stop] for part in span])
-    return np.array(spans, np.int64).reshape(-1, 4, 2)
+            spans = unit.cut_to_translate(source_words)
+        for span in spans:
+            lines.append([(begin + part.start, begin + part.stop) for part in span])
+    return np.array(lines, np.int64).reshape(-1, 4, 2)
+
+
+def _words_of_sides(sizes: tuple[Ints, Ints], begin: int, end: int) -> tuple[list[int], list[int]]:
+    source_sizes, target_sizes = sizes
+    source_words = source_sizes[begin:end] - 1
+    target_words = target_sizes[begin:end] - 1
+    return source_words.tolist(), target_words.tolist()
 
 
 @dataclass(frozen=True)
@@ -531,8 +547,8 @@ class StreamSteps:
     Attributes:
         name: one of :data:`gtrans.modules.STEPS`.
         lines: ``(steps, 2)``, document by document.
-        counts: ``(documents,)`` steps of each document.
-        first: ``(documents,)`` number of its first step.
+        counts: ``(documents,)`` steps of each.
+        first: ``(documents,)`` number of the first step of each.
     """
 
     name: str
@@ -547,16 +563,16 @@ class StreamSteps:
         counts: list[int] = []
         lines: list[tuple[int, int]] = []
         for begin, end in documents.tolist():
-            words, other = ((side[begin:end] - 1).tolist() for side in sizes)
-            steps = unit.steps(words, other)
+            steps = unit.steps(*_words_of_sides(sizes, begin, end))
             counts.append(len(steps))
+            line = begin
             for sentences in steps:
-                lines.append((begin, begin + sentences))
-                begin += sentences
-        count = np.array(counts, np.int64)
+                lines.append((line, line + sentences))
+                line += sentences
+        steps_of_documents = np.array(counts, np.int64)
         return cls(
             name=STEPS[int(unit.has_chunks)],
             lines=np.array(lines, np.int64).reshape(-1, 2),
-            counts=count,
-            first=np.cumsum(count) - count,
+            counts=steps_of_documents,
+            first=np.cumsum(steps_of_documents) - steps_of_documents,
         )

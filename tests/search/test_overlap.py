@@ -31,11 +31,13 @@ LENGTHS = st.lists(st.integers(1, 20), min_size=1, max_size=30)
 def test_the_cut(lengths: list[int], most: int, overlap: int) -> None:
     """Own sentences cover the document; those read before are the last, and there is room."""
     found = split_overlapping(lengths, lengths, most, overlap)
-    assert [n for _, own in found for n in own] == list(range(len(lengths)))
+    assert [n for span in found for n in span.kept] == list(range(len(lengths)))
     if overlap == 0:
-        assert [own for _, own in found] == split_chunks(lengths, lengths, most)
+        assert [span.kept for span in found] == split_chunks(lengths, lengths, most)
     costs = [length + SPECIAL_TOKENS_PER_SENTENCE for length in lengths]
-    for first, own in found:
+    for span in found:
+        first, own = span.source.start, span.kept
+        assert span == (range(first, own.stop), range(first, own.stop), own, own)
         assert own.start - overlap <= first <= own.start
         total = sum(costs[first : own.stop])
         assert total <= most or (first == own.start and len(own) == 1)
