@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -16,12 +16,19 @@ from gtrans.data.units import Ints, StreamSteps, Units, UnitSpan, sums, totals_o
 from gtrans.errors import GtransError
 
 
+class SmallestParts(NamedTuple):
+    """The smallest parts of a batch: their name, and ``(n,)`` their tokens."""
+
+    name: str
+    tokens: Ints
+
+
 class DocumentDataset(FairseqDataset):
     """Units of a parallel corpus as fairseq batches.
 
-    A batch has ``id (batch,)``, the numbers of the units; ``numbers``, the same as a list on the
-    host; ``first_sentence (batch,)``, the number of each unit's first kept sentence in the corpus;
-    and the entries of :meth:`gtrans.data.examples.ExampleBuilder.collate`.
+    A batch has ``id (batch,)``, the numbers of the units; ``numbers``, the same as a list;
+    ``first_sentence (batch,)``, the number of each unit's first kept sentence in the corpus; and
+    the entries of :meth:`gtrans.data.examples.ExampleBuilder.collate`.
 
     Attributes:
         plan_batch: makes ``net_input["plan"]`` from the rest of ``net_input``.
@@ -40,8 +47,7 @@ class DocumentDataset(FairseqDataset):
         """Keep the corpus and its units.
 
         Args:
-            source, target, bert_subwords: indexed datasets of lines; BERT's subwords are of the
-                source.
+            source, target, bert_subwords: indexed datasets of lines.
             units_in_epoch: returns the units of an epoch, if every epoch has its own.
         """
         self.source = source
@@ -61,7 +67,7 @@ class DocumentDataset(FairseqDataset):
         self.set_units(units)
 
     def set_epoch(self, epoch: int) -> None:
-        """Use the units of this epoch."""
+        """Use the units of an epoch."""
         super().set_epoch(epoch)
         if self._units_in_epoch is not None:
             self.set_units(self._units_in_epoch(epoch))
@@ -74,7 +80,7 @@ class DocumentDataset(FairseqDataset):
         self.target_sizes = self._tokens_of_units(1)
 
     def _tokens_of_units(self, side: int) -> Ints:
-        """Return ``(units,)`` the tokens of each that are read at once on a side."""
+        """Return ``(units,)`` the tokens that are read at once."""
         lines = self.units.lines[:, side]
         totals = self._tokens_before[side]
         sizes = sums(lines, totals) + self.examples.frame.extra_tokens_of_unit
@@ -83,19 +89,21 @@ class DocumentDataset(FairseqDataset):
         if unit.tokens_at_once is None or unit.trained_in_runs:
             return sizes
         line_tokens = np.diff(totals)
-        longest = [line_tokens[begin:end].max() for begin, end in lines.tolist()]
-        limited: Ints = np.minimum(sizes, np.maximum(unit.tokens_at_once, longest))
+        longest_lines = [line_tokens[begin:end].max() for begin, end in lines.tolist()]
+        # A line is never cut.
+        most = np.maximum(unit.tokens_at_once, longest_lines)
+        limited: Ints = np.minimum(sizes, most)
         return limited
 
     def check_lengths(self, longest: tuple[int, int], name: str) -> None:
-        """Raises GtransError if a unit, or a chunk, has more tokens than the model has positions.
+        """Raise GtransError if a unit or a chunk has more tokens than the model has positions.
 
         Args:
-            longest: positions on the source and on the target side.
+            longest: positions on both sides.
             name: name of the corpus in messages.
         """
         self._limits = longest, name
-        steps = self.read_at_once()
+        steps = self.lines_of_steps()
         sizes = self.source_sizes, self.target_sizes
         for side, limit in enumerate(longest):
             if steps is None:
@@ -115,12 +123,13 @@ class DocumentDataset(FairseqDataset):
                     "--extend-positions N`)."
                 )
 
-    def read_at_once(self) -> Ints | None:
-        """Return ``(n, 2)`` the lines of chunks, if units have several."""
+    def lines_of_steps(self) -> Ints | None:
+        """Return ``(steps, 2)`` the lines of all chunks; None if units are read whole."""
         unit = self.examples.unit
         if not unit.has_chunks:
             return None
-        return StreamSteps.of(self.units.lines[:, 0], self.line_sizes, unit).lines
+        documents = self.units.lines[:, 0]
+        return StreamSteps.of(documents, self.line_sizes, unit).lines
 
     @property
     def sizes(self) -> Ints:
@@ -129,23 +138,24 @@ class DocumentDataset(FairseqDataset):
         return longer
 
     @property
-    def indivisible(self) -> tuple[str, Ints]:
-        """The name and ``(n,)`` tokens of the smallest parts of a batch."""
-        return "units", self.sizes
+    def smallest_parts(self) -> SmallestParts:
+        """The units."""
+        return SmallestParts("units", self.sizes)
 
     def __len__(self) -> int:
         return len(self.units)
 
     def __getitem__(self, index: int) -> dict[str, Any]:
-        span = UnitSpan._make(range(*ends) for ends in self.units.lines[index].tolist())
-        return {**self.example(span), **self.place(index)}
+        example = self.example(self.units.span(index))
+        return {**example, **self.place(index)}
 
     def place(self, index: int) -> dict[str, int]:
         """Return the entries ``id`` and ``first_sentence`` of a sample."""
-        return {"id": index, "first_sentence": int(self.units.first_sentence[index])}
+        first_sentence = int(self.units.first_sentence[index])
+        return {"id": index, "first_sentence": first_sentence}
 
     def example(self, span: UnitSpan, chunks: Sequence[int] | None = None) -> Example:
-        """Return a row of lines; ``chunks``: sentences of each, if known."""
+        """Return a row of lines; ``chunks``: the sentences of each chunk, if known."""
         source = _ids(self.source, span.source)
         target = bert_subwords = None
         if self.target is not None:
@@ -158,10 +168,12 @@ class DocumentDataset(FairseqDataset):
         """Merge examples into a batch; none give an empty dictionary."""
         if not samples:
             return {}
+        numbers = [int(sample["id"]) for sample in samples]
+        first_sentences = [int(sample["first_sentence"]) for sample in samples]
         batch = {
-            "id": torch.tensor([sample["id"] for sample in samples]),
-            "numbers": [int(sample["id"]) for sample in samples],
-            "first_sentence": torch.tensor([sample["first_sentence"] for sample in samples]),
+            "id": torch.tensor(numbers),
+            "numbers": numbers,
+            "first_sentence": torch.tensor(first_sentences),
             **self.examples.collate(samples),
         }
         if self.plan_batch is not None:
@@ -201,7 +213,7 @@ class DocumentDataset(FairseqDataset):
         max_sentences: int | None = None,
         required_batch_size_multiple: int = 1,
     ) -> Any:
-        """Batch as fairseq does; a unit with more than ``max_tokens`` is alone."""
+        """Batch as fairseq does; a unit above ``max_tokens`` is a batch of its own."""
         tokens = self.num_tokens_vec(indices)
         if max_tokens is not None:
             tokens = np.minimum(tokens, max_tokens)
@@ -214,15 +226,13 @@ class DocumentDataset(FairseqDataset):
             required_batch_size_multiple=required_batch_size_multiple,
         )
         # fairseq drops the last batch if its size is not such a multiple.
-        rest = indices[sum(len(batch) for batch in batches) :]
+        in_batches = sum(len(batch) for batch in batches)
+        rest = indices[in_batches:]
         return [*batches, rest] if len(rest) else batches
 
     @property
     def can_reuse_epoch_itr_across_epochs(self) -> bool:
-        """Whether no example depends on the epoch.
-
-        If so, fairseq keeps the processes that load examples, which know no later epoch.
-        """
+        """Whether no example depends on the epoch; fairseq then keeps its loading processes."""
         return self._units_in_epoch is None
 
 

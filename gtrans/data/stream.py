@@ -1,19 +1,22 @@
 """Streams: documents that are read in parallel, window after window, with a memory.
 
-Feng et al. 2022, §3.4 and §5.3: sentences are read in document order, and parameters are updated
-after a window of sentences of random length. A *step* is a sentence or a chunk. A stream has
-several tracks, each with one document at a time. A batch is one window: the next steps of all
-tracks of a stream, the same number in each. A row of the batch is a *run*, consecutive steps of one
-document, so a track that changes documents gives several rows.
+Feng et al. 2022, §3.4 and §5.3: parameters are updated after a window of random length.
 
-A window with more than ``--max-tokens`` is read in parts in the same update. In the authors' code
-(``yukunnf/RecurrentMemForDocMT``, ``main.py``) each part is one sentence of every document.
+=======  ==========================================================================================
+step     a sentence or a chunk
+track    documents, read one after the other
+stream   several tracks, read side by side
+window   a batch: the next steps of all tracks of a stream, the same number in each
+run      a row of the batch: consecutive steps of one document; several if a track changes documents
+part     windows with more than ``--max-tokens`` are read in parts in the same update. In the
+         authors' code (``yukunnf/RecurrentMemForDocMT``, ``main.py``) a part has one sentence of
+         every document
+=======  ==========================================================================================
 
 The memory of a document goes from window to window, so the same worker must read them in order.
 fairseq gives batch i to worker i modulo the number of workers, and adds up the gradients of
 ``--update-freq`` consecutive batches of a worker. So there is one stream for each batch of an
-update, and every update reads one window of every stream: worker r gets streams r, r + workers, ..
-in turn. One worker with ``--update-freq 2`` sees exactly the batches of two workers.
+update: worker r gets streams r, r + workers, .. in turn.
 """
 
 from __future__ import annotations
@@ -23,13 +26,14 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass
+from functools import partial
 from itertools import chain, groupby, islice, zip_longest
 from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from gtrans.data.document_dataset import DocumentDataset
+from gtrans.data.document_dataset import DocumentDataset, SmallestParts
 from gtrans.data.examples import Example
 from gtrans.data.units import Ints, StreamSteps, Units, UnitSpan, sums
 from gtrans.errors import GtransError
@@ -39,7 +43,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class StreamOptions:
-    """A window has ``min_window .. max_window`` steps; ``max_window`` 0: whole documents."""
+    """Windows have ``min_window`` to ``max_window`` steps; ``max_window`` 0: whole documents."""
 
     min_window: int
     max_window: int
@@ -60,7 +64,7 @@ class StreamOptions:
 
 @dataclass(frozen=True)
 class StreamRun:
-    """``count`` consecutive steps of one document, from number ``position`` on."""
+    """``count`` consecutive steps of one document, from step ``position`` on."""
 
     document: int
     position: int
@@ -71,43 +75,52 @@ Window = list[list[StreamRun]]
 """The parts of a window, in order; usually one."""
 
 
-class _Place(NamedTuple):
+class _NextStep(NamedTuple):
     document: int
     step: int
 
 
 @dataclass
 class _Stream:
-    """The places of the tracks of a stream; ``counts``: steps of each document."""
-
-    counts: Sequence[int]
-    tracks: list[_Place | None]
+    counts: Sequence[int]  # steps of each document
+    tracks: list[_NextStep | None]  # None between two documents
 
     def fill(self, waiting: deque[int]) -> None:
-        for number, place in enumerate(self.tracks):
-            if place is None and waiting:
-                self.tracks[number] = _Place(waiting.popleft(), 0)
+        for number, following in enumerate(self.tracks):
+            if following is None and waiting:
+                self.tracks[number] = _NextStep(waiting.popleft(), 0)
 
     @property
     def longest(self) -> int:
-        left = [self.counts[place.document] - place.step for place in self.tracks if place]
-        return max(left, default=0)
+        longest = 0
+        for following in self.tracks:
+            if following is not None:
+                longest = max(longest, self.counts[following.document] - following.step)
+        return longest
 
     def read(self, length: int, waiting: deque[int]) -> list[StreamRun]:
         """Read up to ``length`` steps of each track."""
         runs: list[StreamRun] = []
-        for number, place in enumerate(self.tracks):
-            left = length
-            while left and (place is not None or waiting):
-                if place is None:
-                    place = _Place(waiting.popleft(), 0)
-                document, step = place
-                count = min(left, self.counts[document] - step)
-                runs.append(StreamRun(document, step, count))
-                left -= count
-                step += count
-                place = None if step == self.counts[document] else _Place(document, step)
-            self.tracks[number] = place
+        for number in range(len(self.tracks)):
+            runs += self._read_track(number, length, waiting)
+        return runs
+
+    def _read_track(self, number: int, length: int, waiting: deque[int]) -> list[StreamRun]:
+        runs: list[StreamRun] = []
+        following = self.tracks[number]
+        left = length
+        while left:
+            if following is None:
+                if not waiting:
+                    break
+                following = _NextStep(waiting.popleft(), 0)
+            document, step = following
+            count = min(left, self.counts[document] - step)
+            runs.append(StreamRun(document, step, count))
+            left -= count
+            step += count
+            following = None if step == self.counts[document] else _NextStep(document, step)
+        self.tracks[number] = following
         return runs
 
     def peek(self, length: int, waiting: deque[int]) -> list[StreamRun]:
@@ -144,9 +157,9 @@ def stream_windows(
     Args:
         counts: steps of each document.
         queue: documents in the order in which tracks take them.
-        tracks: their number in each stream.
-        draw: returns the length of a window; 0: one whole document in each track.
-        fits: whether runs may be read at once; otherwise a window is read in parts.
+        streams, tracks: number of streams, and of tracks in each.
+        draw: returns the steps of a window; 0: one whole document in each track.
+        fits: whether runs may be read at once.
     """
     waiting = deque(queue)
     all_streams = [_Stream(counts, [None] * tracks) for _ in range(streams)]
@@ -175,16 +188,24 @@ def interleave_for_workers(windows: Sequence[Sequence[Any]], workers: int) -> li
     """
     by_worker: list[list[Any]] = []
     for worker in range(workers):
-        turns = chain.from_iterable(zip_longest(*windows[worker::workers]))
-        by_worker.append([batch for batch in turns if batch is not None])
-    return list(chain.from_iterable(zip_longest(*by_worker, fillvalue=[])))
+        turns = zip_longest(*windows[worker::workers])
+        batches = chain.from_iterable(turns)
+        by_worker.append([batch for batch in batches if batch is not None])
+    rounds = zip_longest(*by_worker, fillvalue=[])
+    return list(chain.from_iterable(rounds))
+
+
+class _PlacedRun(NamedTuple):
+    run: StreamRun
+    stream: int
+    part: int
 
 
 class StreamDataset(DocumentDataset):
     """Windows of documents for training, drawn anew for every epoch; its units are the runs.
 
     A batch also has ``stream``, its number, and ``runs``, each :class:`StreamRun` as a tuple. A
-    window of several parts has only ``parts``, a list of such batches.
+    window of several parts has only ``parts``, a list of batches.
     """
 
     def __init__(self, *args: Any, options: StreamOptions, **kwargs: Any) -> None:
@@ -195,12 +216,10 @@ class StreamDataset(DocumentDataset):
         self._steps = StreamSteps.of(self.documents, self.line_sizes, self.examples.unit)
         self.options = options
         self.workers = self.update_freq = self.epoch = 1
-        self._runs: list[StreamRun] = []
-        # For every run: its stream, and the part of the window.
-        self._stream_and_part: list[tuple[int, int]] = []
+        self._runs: list[_PlacedRun] = []
 
     def arrange(self, workers: int, update_freq: int) -> None:
-        """Set the number of workers, and of their batches in an update."""
+        """Set the number of workers, and of batches that each has in an update."""
         self.workers = workers
         self.update_freq = update_freq
 
@@ -209,7 +228,7 @@ class StreamDataset(DocumentDataset):
         super().set_epoch(epoch)
         self.epoch = epoch
 
-    def read_at_once(self) -> Ints:
+    def lines_of_steps(self) -> Ints:
         """Return ``(steps, 2)`` the lines of all steps."""
         return self._steps.lines
 
@@ -217,21 +236,22 @@ class StreamDataset(DocumentDataset):
         """Return the number of steps of a document."""
         return int(self._steps.counts[document])
 
-    def before(self, run: StreamRun) -> dict[str, Any]:
-        """Return ``net_input`` of one row, the steps before ``run``."""
-        batch = self.examples.collate([self._row(StreamRun(run.document, 0, run.position))])
+    def input_before(self, run: StreamRun) -> dict[str, Any]:
+        """Return ``net_input`` of one row, all steps of the document before ``run``."""
+        earlier = StreamRun(run.document, position=0, count=run.position)
+        batch = self.examples.collate([self._row(earlier)])
         net_input: dict[str, Any] = batch["net_input"]
         return net_input
 
     def _row(self, run: StreamRun) -> Example:
         first = int(self._steps.first[run.document]) + run.position
         steps = self._steps.lines[first : first + run.count]
-        lines = range(int(steps[0, 0]), int(steps[-1, 1]))
-        return self.example(UnitSpan.whole(lines), np.diff(steps)[:, 0].tolist())
+        begin, end = int(steps[0, 0]), int(steps[-1, 1])
+        sentences_of_steps = steps[:, 1] - steps[:, 0]
+        return self.example(UnitSpan.whole(range(begin, end)), sentences_of_steps.tolist())
 
     def __getitem__(self, index: int) -> dict[str, Any]:
-        run = self._runs[index]
-        stream, part = self._stream_and_part[index]
+        run, stream, part = self._runs[index]
         example = self._row(run)
         example.update(self.place(index))
         example.update(stream=stream, part=part, run=astuple(run))
@@ -263,54 +283,70 @@ class StreamDataset(DocumentDataset):
     ) -> list[list[int]]:
         """Return windows of the documents ``indices``, in the order in which workers get them.
 
-        A stream has ``max_sentences`` tracks; None: as many as fill ``max_tokens`` with the longest
-        windows of average steps, if each has room for two long steps.
+        A stream has ``max_sentences`` tracks; None: as many as :meth:`_tracks_that_fit`.
 
         Raises:
             GtransError: nearly all parts are single steps, which would hardly train the memory.
         """
-        counts = self._steps.counts.tolist()
         generator = np.random.default_rng([self.options.seed, self.epoch])
-        least, most = self.options.min_window, self.options.max_window
         windows = stream_windows(
-            counts,
-            indices.tolist(),
-            self.workers * self.update_freq,
-            max_sentences or self._tracks(sum(counts), max_tokens),
-            lambda: int(generator.integers(least, most + 1)) if most else 0,
-            lambda runs: max_tokens is None or self._padded(runs) <= max_tokens,
+            counts=self._steps.counts.tolist(),
+            queue=indices.tolist(),
+            streams=self.workers * self.update_freq,
+            tracks=max_sentences or self._tracks_that_fit(max_tokens),
+            draw=partial(self._draw_length, generator),
+            fits=partial(self._fit, max_tokens),
         )
         batches = self._take(windows)
         self._check_memory_is_trained(max_tokens, max_sentences)
-        lines = self._lines(self._runs)
-        document = np.array([run.document for run in self._runs], np.int64)
-        before = lines[:, 0] - self.documents[document, 0]
-        self.set_units(Units.whole(lines, self._first_sentences[document] + before))
+        self._make_runs_units()
         return interleave_for_workers(batches, self.workers)
 
+    def _draw_length(self, generator: np.random.Generator) -> int:
+        least, most = self.options.min_window, self.options.max_window
+        if most == 0:  # whole documents
+            return 0
+        return int(generator.integers(least, most + 1))
+
+    def _fit(self, max_tokens: int | None, runs: Sequence[StreamRun]) -> bool:
+        if max_tokens is None:
+            return True
+        tokens = self._tokens_of_longer_side(self._lines(runs))
+        padded = int(tokens.max()) * len(runs)
+        return padded <= max_tokens
+
     def _take(self, windows: Sequence[Sequence[Window]]) -> list[list[list[int]]]:
+        """Store the runs; return the windows of every stream as numbers of runs."""
         self._runs = []
-        self._stream_and_part = []
         batches: list[list[list[int]]] = []
-        for number, windows_of_stream in enumerate(windows):
+        for stream, windows_of_stream in enumerate(windows):
             batches_of_stream = []
             for window in windows_of_stream:
                 first = len(self._runs)
                 for part, runs in enumerate(window):
-                    self._runs += runs
-                    self._stream_and_part += [(number, part)] * len(runs)
+                    self._runs += [_PlacedRun(run, stream, part) for run in runs]
                 batches_of_stream.append(list(range(first, len(self._runs))))
             batches.append(batches_of_stream)
         return batches
+
+    def _make_runs_units(self) -> None:
+        runs = [placed.run for placed in self._runs]
+        lines = self._lines(runs)
+        document = np.array([run.document for run in runs], np.int64)
+        sentences_before = lines[:, 0] - self.documents[document, 0]
+        first_sentence = self._first_sentences[document] + sentences_before
+        self.set_units(Units.whole(lines, first_sentence))
 
     def _check_memory_is_trained(self, max_tokens: int | None, tracks: int | None) -> None:
         """Reject limits that leave single steps; warn if documents have no others."""
         name = self._steps.name
         steps = trained = 0  # of documents with several steps
-        for run in self._runs:
-            if self.steps_of(run.document) > 1:
-                steps += run.count
-                trained += run.count if run.count > 1 else 0
+        for run, _, _ in self._runs:
+            if self.steps_of(run.document) == 1:
+                continue
+            steps += run.count
+            if run.count > 1:
+                trained += run.count
         if not steps:
             logger.warning("no document has two %s: no update of the memory is trained", name)
         elif 10 * trained < steps:
@@ -323,40 +359,41 @@ class StreamDataset(DocumentDataset):
                 f"tokens{fewer}{smaller}."
             )
 
-    def _tracks(self, steps: int, max_tokens: int | None) -> int:
-        tokens = self._longer(self.documents)
-        window = float(tokens.mean())  # tokens of a window of one track: a document
+    def _tracks_that_fit(self, max_tokens: int | None) -> int:
+        """Return how many of the longest windows fit, each with room for two long steps."""
+        tokens = self._tokens_of_longer_side(self.documents)
+        tokens_of_window = float(tokens.mean())  # a whole document
         if self.options.max_window:
-            step = max(float(tokens.sum()) / steps, 1.0)
-            window = step * self.options.max_window
-        room = max(window, self._two_long_steps(), 1.0)
+            tokens_of_step = max(float(tokens.sum()) / len(self._steps.lines), 1.0)
+            tokens_of_window = tokens_of_step * self.options.max_window
+        room = max(tokens_of_window, self._two_long_steps(), 1.0)
         return max(int((max_tokens or 0) / room), 1)
 
     def _two_long_steps(self) -> float:
         """Return the 0.9 quantile of the tokens of two consecutive steps."""
-        tokens = self._longer(self._steps.lines)
+        tokens = self._tokens_of_longer_side(self._steps.lines)
+        last = self._steps.first + self._steps.counts - 1
         has_next = np.ones(len(tokens), bool)
-        has_next[self._steps.first + self._steps.counts - 1] = False
+        has_next[last] = False
         first = np.flatnonzero(has_next)
         pairs = tokens[first] + tokens[first + 1]
         return float(np.quantile(pairs, 0.9)) if len(pairs) else 0.0
 
     @property
-    def indivisible(self) -> tuple[str, Ints]:
+    def smallest_parts(self) -> SmallestParts:
         """The steps: the shortest window has one."""
-        return self._steps.name, self._longer(self._steps.lines)
+        tokens = self._tokens_of_longer_side(self._steps.lines)
+        return SmallestParts(self._steps.name, tokens)
 
-    def _longer(self, lines: Ints) -> Ints:
-        """Return ``(n,)`` tokens of the longer side of ``lines (n, 2)``."""
-        source, target = self._tokens_before
-        longer: Ints = np.maximum(sums(lines, source), sums(lines, target))
+    def _tokens_of_longer_side(self, lines: Ints) -> Ints:
+        """Return ``(n,)`` tokens of ``lines (n, 2)``."""
+        source = sums(lines, self._tokens_before[0])
+        target = sums(lines, self._tokens_before[1])
+        longer: Ints = np.maximum(source, target)
         return longer
 
-    def _padded(self, runs: Sequence[StreamRun]) -> int:
-        longest = int(self._longer(self._lines(runs)).max())
-        return longest * len(runs)
-
     def _lines(self, runs: Sequence[StreamRun]) -> Ints:
+        """Return ``(runs, 2)`` the lines of each run."""
         numbers = np.array([astuple(run) for run in runs], np.int64)
         document, position, count = numbers.reshape(-1, 3).T
         first = self._steps.first[document] + position

@@ -428,13 +428,14 @@ class DocumentTranslationTask(FairseqTask):
             return
         name = names[0]
         self.reported.add(name)
-        what, lengths = dataset.indivisible
-        too_long = int((lengths > limit).sum())
+        parts = dataset.smallest_parts
+        too_long = int((parts.tokens > limit).sum())
         if too_long:
             flag = "--max-tokens" if name == self.cfg.train_subset else "--max-tokens-valid"
             logger.warning(
-                f"{flag} {limit}: {too_long} of {len(lengths)} {what} of '{name}' are longer, the "
-                f"longest has {lengths.max()} tokens; each of them is a batch of its own"
+                f"{flag} {limit}: {too_long} of {len(parts.tokens)} {parts.name} of '{name}' are "
+                f"longer, the longest has {parts.tokens.max()} tokens; each of them is a batch of "
+                "its own"
             )
 
     def train_step(

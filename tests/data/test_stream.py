@@ -199,7 +199,7 @@ def exact(world: World, number: int) -> Tensor | None:
     entering = []
     for run in (StreamRun(*run) for run in world.batches[number]["runs"]):
         if run.position:
-            before, flow = world.dataset.before(run), MemoryFlow()
+            before, flow = world.dataset.input_before(run), MemoryFlow()
             world.model.read(before, flow)
             entering.append(flow.left[0])
         else:
@@ -232,8 +232,10 @@ def test_memory_goes_from_window_to_window_and_starts_fresh_with_a_document(step
 def test_after_a_resume_the_document_is_read_again(monkeypatch, steps):
     world = World(steps=steps)
     read: list[int] = []
-    original = world.dataset.before
-    monkeypatch.setattr(world.dataset, "before", lambda run: (read.append(1), original(run))[1])
+    original = world.dataset.input_before
+    monkeypatch.setattr(
+        world.dataset, "input_before", lambda run: (read.append(1), original(run))[1]
+    )
     world.step(0)
     assert not read
     for number in range(2, len(world.batches)):  # batch 1 was before the stop
@@ -271,8 +273,8 @@ def test_validation_leaves_the_memories_of_training_alone():
         world.task.valid_step(batch, world.model, world.criterion)
     # With what training has left, nothing had to be read again.
     read: list[int] = []
-    original = world.dataset.before
-    world.dataset.before = lambda run: (read.append(1), original(run))[1]
+    original = world.dataset.input_before
+    world.dataset.input_before = lambda run: (read.append(1), original(run))[1]
     world.step(1)
     assert not read and entering[-1] is not None and entering[-1].entering is not None
     check(world, 1)

@@ -82,7 +82,7 @@ class MemoryInFlight:
 
     def _read_again(self, model: Any, dataset: StreamDataset, run: StreamRun) -> Tensor:
         device = next(model.parameters()).device
-        net_input = {name: value.to(device) for name, value in dataset.before(run).items()}
+        net_input = {name: value.to(device) for name, value in dataset.input_before(run).items()}
         flow = MemoryFlow()
         training = model.training
         model.eval()
