@@ -1,4 +1,4 @@
-"""Rows of a batch, made of sentences, for training, search and force decoding alike."""
+"""Rows of a batch, built from sentences, for training, search and force decoding."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class BertExamples:
 
     Attributes:
         longest: most subwords of a row.
-        context: as in :class:`ExampleBuilder`, in BERT's subwords.
+        context: replaces the context, in BERT's subwords.
     """
 
     longest: int
@@ -36,8 +36,7 @@ class ExampleBuilder:
     """Builds the examples of a task, and batches of them.
 
     Attributes:
-        context: replaces the context if it is not the true one.
-        bert_subwords: settings of the rows of BERT's subwords.
+        context: replaces the context; None: the true context.
     """
 
     frame: Frame
@@ -57,31 +56,32 @@ class ExampleBuilder:
 
         Args:
             source, target: the sentences of ``span``, each ``(words + 1,)`` with its ``</s>``.
-            bert_subwords: the source sentences in BERT's subwords, each with ``[SEP]``.
+            bert_subwords: the source in BERT's subwords, each sentence with ``[SEP]``.
             chunks: the sentences of each chunk; None: the row is a whole document.
 
         Returns:
             ``source (length,)``; ``current_sentence``, the number of the first kept sentence in the
-            row; ``predicted_sentences``, how many the decoder predicts; with a target
-            ``prev_output_tokens (length,)`` and ``target (length,)``; ``bert_subwords (subwords,)``
-            and ``chunks (chunks,)`` if a model needs them.
+            row; ``predicted_sentences``, how many; with a target ``prev_output_tokens (length,)``
+            and ``target (length,)``; if a model needs them ``bert_subwords (subwords,)`` and
+            ``chunks (chunks,)``.
         """
         current = span.kept.start - span.source.start
+        read_source = self._replaced(source, current, self.context)
         example: Example = {
-            "source": self.frame.source(self._replaced(source, current, self.context)),
+            "source": self.frame.source(read_source),
             "current_sentence": current,
             "predicted_sentences": len(span.predicted),
         }
         if target is not None:
-            read, predicted = self.frame.target(target)
+            decoder_input, predicted = self.frame.target(target)
             if span.predicted != span.target:
                 predicted = self._only_predicted(predicted, span)
-            example["prev_output_tokens"] = read
+            example["prev_output_tokens"] = decoder_input
             example["target"] = predicted
         if self.unit.has_chunks and isinstance(self.unit, StreamUnit):
             if chunks is None:
-                other = None if target is None else _word_counts(target)
-                chunks = self.unit.steps(_word_counts(source), other)
+                target_words = None if target is None else _word_counts(target)
+                chunks = self.unit.steps(_word_counts(source), target_words)
             example["chunks"] = torch.tensor(chunks)
         if self.bert_subwords is not None:
             if bert_subwords is None:
@@ -92,19 +92,23 @@ class ExampleBuilder:
         return example
 
     def lengths(self, examples: Sequence[Example]) -> list[int]:
-        """Return the source tokens of each example that are read at once."""
+        """Return how many source tokens of each example are read at once."""
         most = self.unit.tokens_at_once
         lengths = []
         for example in examples:
             tokens = int(example["source"].numel())
-            lengths.append(tokens if most is None else min(tokens, most))
+            if most is not None:
+                tokens = min(tokens, most)
+            lengths.append(tokens)
         return lengths
 
     def _only_predicted(self, target: Tensor, span: UnitSpan) -> Tensor:
+        """Put padding on sentences that are read but not predicted."""
         ends = target.eq(self.frame.eos).long()
-        sentence = ends.cumsum(0) - ends + span.target.start
-        read = sentence.lt(span.predicted.start) | sentence.ge(span.predicted.stop)
-        return target.masked_fill(read, self.frame.pad)
+        number_in_row = ends.cumsum(0) - ends
+        sentence = number_in_row + span.target.start
+        is_predicted = sentence.ge(span.predicted.start) & sentence.lt(span.predicted.stop)
+        return target.masked_fill(~is_predicted, self.frame.pad)
 
     def _replaced(
         self, sentences: Sequence[Tensor], current: int, context: ContextText | None
@@ -140,9 +144,10 @@ class ExampleBuilder:
         if "target" in examples[0]:
             target = self._padded(examples, "target")
             net_input["prev_output_tokens"] = self._padded(examples, "prev_output_tokens")
+        predicted_sentences = [example["predicted_sentences"] for example in examples]
         counted = source if target is None else target
         return {
-            "nsentences": sum(example["predicted_sentences"] for example in examples),
+            "nsentences": sum(predicted_sentences),
             "ntokens": int(counted.ne(self.frame.pad).sum()),
             "net_input": net_input,
             "target": target,
@@ -157,20 +162,25 @@ class ExampleBuilder:
         unit = self.unit
         if not unit.has_context or unit.predicts_context or unit.sentence_by_sentence:
             return rows
-        current = source["current_sentence"].tolist()
-        return [row[number : number + 1] for row, number in zip(rows, current, strict=True)]
+        to_translate = []
+        for row, number in zip(rows, source["current_sentence"].tolist(), strict=True):
+            to_translate.append(row[number : number + 1])
+        return to_translate
 
-    def wanted(self, source: Mapping[str, Tensor]) -> list[slice]:
-        """Return which predicted sentences of each row are kept."""
-        if self.unit.predicts_context:
-            return [slice(number, number + 1) for number in source["current_sentence"].tolist()]
-        return [slice(None)] * source["src_tokens"].size(0)
+    def kept_sentences(self, source: Mapping[str, Tensor]) -> list[slice]:
+        """Return for each row of ``net_input`` which translated sentences are kept."""
+        if not self.unit.predicts_context:
+            return [slice(None)] * source["src_tokens"].size(0)
+        current = source["current_sentence"].tolist()
+        return [slice(number, number + 1) for number in current]
 
 
 def source_of(net_input: Mapping[str, Any]) -> dict[str, Any]:
     """Return ``net_input`` without the target side and the plan."""
-    target = ("prev_output_tokens", "plan")
-    return {name: value for name, value in net_input.items() if name not in target}
+    source = dict(net_input)
+    source.pop("prev_output_tokens", None)
+    source.pop("plan", None)
+    return source
 
 
 def _word_counts(sentences: Sequence[Tensor]) -> list[int]:

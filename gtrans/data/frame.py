@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from fairseq.data import Dictionary
@@ -28,12 +28,19 @@ SPECIAL_TOKENS = (
 )
 
 
+class TargetRow(NamedTuple):
+    """The target side of a unit, ``(length,)`` each."""
+
+    decoder_input: Tensor
+    target: Tensor
+
+
 @dataclass(frozen=True)
 class Frame:
     """The special tokens around every sentence.
 
-    In a unit, each sentence has all of them, so that group attention sees the same tokens of a
-    sentence as a sentence model. A target sentence ends with ``</s>``; x stands for its words.
+    Each sentence of a unit has all of them, so that group attention sees the same tokens as a
+    sentence model. x stands for the words of a sentence; targets end with ``</s>``.
 
     ===========  ===================  ==========================  ===========================
     value        a source sentence    decoder input, 1 sentence   2 sentences
@@ -46,12 +53,11 @@ class Frame:
     ``mbart50``  ``[src] x </s>``     ``</s> [tgt] x``            ``</s> [tgt] x </s> [tgt] x``
     ===========  ===================  ==========================  ===========================
 
-    ``both`` is G-Transformer's; ``end`` is fairseq's, and OPUS-MT's for one pair of languages;
-    ``marian`` is OPUS-MT's for several languages; the others belong to the models of these names.
+    ``both`` is for G-Transformer; ``end`` for fairseq's models and OPUS-MT; ``marian`` for OPUS-MT
+    with several languages; the others for the models of these names.
 
-    Two more are for plain attention over whole documents. Their token stands once in a unit, as in
-    mBART's pretraining; the decoder predicts it after the last ``</s>``, so that unconstrained
-    decoding finds the end of a document.
+    Two more are for plain attention over whole documents. Their token stands once in a unit. The
+    decoder predicts it after the last ``</s>``, so that unconstrained decoding finds the end.
 
     ==================  =========================  ======================  ===================
     value               a source of 2 sentences    decoder input           predicted
@@ -77,9 +83,7 @@ class Frame:
     def of(cls, cfg: Any, source: Dictionary, target: Dictionary) -> Frame:
         """Return the frame that the options of a task or a model describe.
 
-        Args:
-            cfg: options ``sentence_marks`` (None: ``both``), ``langs``, ``source_lang`` and
-                ``target_lang``.
+        ``cfg``: ``sentence_marks`` (None: ``both``), ``langs``, ``source_lang``, ``target_lang``.
         """
         special_tokens = str(cfg.sentence_marks or "both")
         source_language = target_language = None
@@ -88,31 +92,31 @@ class Frame:
         if special_tokens.startswith(("mbart", "marian")):
             target_language = target.index(find_language_token(cfg.target_lang, cfg.langs))
         return cls(
-            target.bos(),
-            target.eos(),
-            target.pad(),
-            special_tokens,
-            source_language,
-            target_language,
+            bos=target.bos(),
+            eos=target.eos(),
+            pad=target.pad(),
+            special_tokens=special_tokens,
+            source_language=source_language,
+            target_language=target_language,
         )
 
     @property
     def opening(self) -> int:
-        """Opens the sentences of the decoder, and its input unless ``document_token`` does."""
+        """The token that opens each sentence of the decoder's input."""
         if self.special_tokens == "both":
             return self.bos
         return self._target_language if self.special_tokens == "mbart" else self.eos
 
     @property
     def document_token(self) -> int | None:
-        """The token that opens the decoder's input, predicted at its end."""
+        """The token that opens the decoder's input and ends the target, or None."""
         if self.special_tokens == "document":
             return self.bos
         return self._target_language if self.special_tokens == "mbart-document" else None
 
     @property
     def prefix(self) -> int | None:
-        """The special token that always follows ``opening``."""
+        """The special token that follows ``opening``, or None."""
         if self.special_tokens == "bart":
             return self.bos
         return self._target_language if self.special_tokens == "mbart50" else None
@@ -124,7 +128,7 @@ class Frame:
 
     @property
     def special_ids(self) -> tuple[int, ...]:
-        """The ids of all special tokens, padding included."""
+        """The ids of all special tokens and padding."""
         ids = [self.bos, self.eos, self.pad]
         for language in (self.source_language, self.target_language):
             if language is not None and language not in ids:
@@ -133,12 +137,12 @@ class Frame:
 
     @property
     def extra_tokens(self) -> int:
-        """Special tokens of a sentence besides its ``</s>``."""
+        """The number of special tokens of a sentence besides ``</s>``."""
         return int(self.special_tokens != "end" and not self.extra_tokens_of_unit)
 
     @property
     def extra_tokens_of_unit(self) -> int:
-        """Special tokens of a unit besides its sentences'."""
+        """The number of special tokens that stand once in a unit."""
         return int(self.special_tokens in ONCE_A_UNIT)
 
     def source(self, sentences: Sequence[Tensor]) -> Tensor:
@@ -160,50 +164,53 @@ class Frame:
             parts += [opening, sentence, closing]
         return torch.cat(parts)
 
-    def target(self, sentences: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-        """Return decoder input and target of a unit, ``(length,)`` each.
+    def target(self, sentences: Sequence[Tensor]) -> TargetRow:
+        """Return the target side of a unit, from sentences with ``</s>``.
 
-        The target has padding where the search sets a special token, so the losses of documents and
-        of sentences count the same words (with ``document_token`` one token more in each unit).
+        The target has padding where the search sets a special token, so that documents and their
+        sentences have losses over the same words (but for ``document_token``).
         """
         if self.document_token is not None:
-            end = _id_tensor(sentences[0], self.document_token)
+            document_token = _id_tensor(sentences[0], self.document_token)
             words = torch.cat(list(sentences))
-            return torch.cat([end, words]), torch.cat([words, end])
+            return TargetRow(torch.cat([document_token, words]), torch.cat([words, document_token]))
+        # Where `</s>` opens sentences, the end of one opens the next.
         ends_open = self.opening == self.eos
-        special_token = self.prefix if ends_open else self.opening
-        given = _id_tensor(sentences[0], special_token)
+        given = _id_tensor(sentences[0], self.prefix if ends_open else self.opening)
         skipped = torch.full_like(given, self.pad)
         read_parts: list[Tensor] = []
         target_parts: list[Tensor] = []
         for sentence in sentences:
             read_parts += [given, sentence]
             target_parts += [skipped, sentence]
-        whole = torch.cat(read_parts)
+        read = torch.cat(read_parts)
         target = torch.cat(target_parts)
         if ends_open:
-            return torch.cat([whole.new_tensor([self.eos]), whole[:-1]]), target
-        return whole[:-1], target[1:]
+            first = read.new_tensor([self.eos])
+            return TargetRow(torch.cat([first, read[:-1]]), target)
+        return TargetRow(read[:-1], target[1:])
 
     def read_before(self, sentences: Sequence[Tensor]) -> Tensor:
-        """Return ``(length,)`` the decoder's input before the token that opens the next sentence.
+        """Return ``(length,)`` the decoder's input before the next sentence's opening token.
 
-        Args:
-            sentences: the translations so far, each ``(words + 1,)`` with ``</s>``.
+        ``sentences``: the translations so far, with ``</s>``.
         """
-        read = self.target(sentences)[0]
-        if self.document_token is not None:  # the last end of a sentence opens the next one
+        read = self.target(sentences).decoder_input
+        if self.document_token is not None:  # the last `</s>` opens the next sentence
             return read[:-1]
-        return read if self.opening == self.eos else torch.cat([read, sentences[-1][-1:]])
+        if self.opening == self.eos:
+            return read
+        last_end = sentences[-1][-1:]
+        return torch.cat([read, last_end])
 
     def sentences(self, row: Tensor) -> list[Tensor]:
         """Return the sentences of a row ``(length,)``, each with ``</s>``."""
-        special_tokens = row.new_tensor(
-            [number for number in self.special_ids if number != self.eos]
-        )
-        words = row[~torch.isin(row, special_tokens)]
+        other_tokens = [number for number in self.special_ids if number != self.eos]
+        is_other = torch.isin(row, row.new_tensor(other_tokens))
+        words = row[~is_other]
         ends = (words.eq(self.eos).nonzero().squeeze(1) + 1).tolist()
-        return [words[begin:end] for begin, end in zip([0, *ends[:-1]], ends, strict=True)]
+        begins = [0, *ends[:-1]]
+        return [words[begin:end] for begin, end in zip(begins, ends, strict=True)]
 
     def pad_rows(self, rows: Sequence[Tensor]) -> Tensor:
         """Return ``(rows, longest)``, padded on the right."""
@@ -221,15 +228,15 @@ class Frame:
 
 
 def _id_tensor(like: Tensor, number: int | None) -> Tensor:
-    """Return ``(1,)`` a number; None: an empty tensor."""
+    """Return ``(1,)`` an id; None: an empty tensor."""
     return like.new_tensor([] if number is None else [number])
 
 
 def pretrained_special_tokens(options: Mapping[str, Any]) -> str:
     """Return the special tokens of a trained model, from the options in its checkpoint.
 
-    mBART has its language behind a sentence, mBART-50 (multilingual fine-tuning, or more than 25
-    languages) before it; without languages it is BART.
+    A model with multilingual fine-tuning, or more than 25 languages, is mBART-50; one without
+    languages is BART.
     """
     if options.get("sentence_marks"):  # a checkpoint of this project
         return str(options["sentence_marks"])

@@ -161,10 +161,10 @@ class DocumentGenerator:
         if not all(row and math.isfinite(row[0].score) for row in hypotheses):
             raise not_finite(self.models)
         kept_hypotheses = []
-        for wanted, row in zip(self.examples.wanted(source), hypotheses, strict=True):
+        for kept, row in zip(self.examples.kept_sentences(source), hypotheses, strict=True):
             kept_row = []
             for hypothesis in row:
-                sentences = hypothesis.sentences[wanted]
+                sentences = hypothesis.sentences[kept]
                 kept_row.append(replace(hypothesis, sentences=sentences))
             kept_hypotheses.append(kept_row)
         return kept_hypotheses
@@ -206,7 +206,7 @@ class DocumentGenerator:
             numbers += range(first, first + len(row))
             sentences += row
         sample["id"] = torch.tensor(numbers)
-        wanted = self.examples.wanted(source)
+        wanted = self.examples.kept_sentences(source)
         net_input["src_tokens"] = self._wanted(self.examples.sources_to_translate(source), wanted)
         if sample.get("target") is not None:
             targets = [self.examples.frame.sentences(row) for row in sample["target"]]

@@ -233,7 +233,7 @@ class PartSearch(DocumentSearch):
         rows = []
         for part in parts:
             sentences = [part.document.best[number] for number in part.sentences]
-            rows.append(self.frame.target(sentences)[0])
+            rows.append(self.frame.target(sentences).decoder_input)
         target = self.frame.pad_rows(rows)
         for number, (model, memory) in enumerate(zip(models, memories, strict=True)):
             if is_stored:

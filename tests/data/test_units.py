@@ -154,7 +154,7 @@ def test_rows_of_windows() -> None:
     assert batch["nsentences"] == 2 and batch["ntokens"] == 5
     written = examples.sources_to_translate(batch["net_input"])
     assert [[one.tolist() for one in row] for row in written] == [[[10, EOS]], [[20, 21, EOS]]]
-    assert examples.wanted(batch["net_input"]) == [slice(None)] * 2
+    assert examples.kept_sentences(batch["net_input"]) == [slice(None)] * 2
 
 
 def test_rows_of_windows_on_both_sides() -> None:
@@ -163,7 +163,7 @@ def test_rows_of_windows_on_both_sides() -> None:
     assert batch["nsentences"] == 7
     written = examples.sources_to_translate(batch["net_input"])
     assert [[len(one) - 1 for one in row] for row in written] == [[1], [1, 2], [2, 1], [1, 1]]
-    assert examples.wanted(batch["net_input"]) == [slice(0, 1)] + [slice(1, 2)] * 3
+    assert examples.kept_sentences(batch["net_input"]) == [slice(0, 1)] + [slice(1, 2)] * 3
 
 
 @pytest.mark.parametrize("special_tokens", ["both", "end", "bart"])
