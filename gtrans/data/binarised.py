@@ -1,8 +1,7 @@
 """Binarised files and dictionaries of fairseq, checked before anything is read from them.
 
 fairseq reads wrong sentences with an index of other data, and stops in the middle of a training at
-an id beyond the dictionary. So all ids are checked once, and every line must end with its only
-``</s>``.
+an id beyond the dictionary. So all ids are checked, and every line must end with its only ``</s>``.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import os
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from fairseq.data import Dictionary, data_utils
@@ -38,7 +37,8 @@ def load_lines(path: str, dictionary: Dictionary, size: int) -> Any:
     except Exception as error:  # what fairseq, struct and NumPy say of a damaged index
         reason = one_line(error)
         raise GtransError(f"{path}.idx: cannot be read ({reason}); {_WAY_OUT}.") from None
-    _check(path, lines, dictionary, size)
+    _check_length(path, lines)
+    _check_ids(path, lines, dictionary, size)
     return lines
 
 
@@ -58,10 +58,11 @@ def load_dictionary(path: str | Path) -> Dictionary:
 
 
 def write_dictionary(dictionary: Dictionary, path: Path) -> None:
-    """Write a dictionary file, without fairseq's special tokens."""
+    """Write a dictionary file without fairseq's special tokens."""
     entries = zip(dictionary.symbols, dictionary.count, strict=True)
+    own_entries = islice(entries, dictionary.nspecial, None)
     with atomic_writer(path) as file:
-        file.writelines(dictionary_lines(islice(entries, dictionary.nspecial, None)))
+        file.writelines(dictionary_lines(own_entries))
 
 
 def count_entries(lines: Any, size: int) -> Any:
@@ -69,19 +70,26 @@ def count_entries(lines: Any, size: int) -> Any:
     ids = ids_of(lines)
     counts = np.zeros(size, np.int64)
     for begin in range(0, len(ids), _IDS_AT_ONCE):
-        counts += np.bincount(ids[begin : begin + _IDS_AT_ONCE], minlength=size)
+        some = ids[begin : begin + _IDS_AT_ONCE]
+        counts += np.bincount(some, minlength=size)
     return counts
 
 
-def _check(path: str, lines: Any, dictionary: Dictionary, size: int) -> None:
-    ends = np.cumsum(lines.sizes, dtype=np.int64)
-    if not len(ends):
+def _check_length(path: str, lines: Any) -> None:
+    if not len(lines.sizes):
         raise GtransError(f"{path}.idx: it has no line; {_WAY_OUT}.")
     length = os.path.getsize(f"{path}.bin")
-    wanted = int(ends[-1]) * np.dtype(lines._index.dtype).itemsize
-    if length != wanted:
-        raise GtransError(f"{path}.bin: {length} bytes, but its index counts {wanted}; {_WAY_OUT}.")
+    ids = int(np.sum(lines.sizes, dtype=np.int64))
+    counted = ids * np.dtype(lines._index.dtype).itemsize
+    if length != counted:
+        raise GtransError(
+            f"{path}.bin: {length} bytes, but its index counts {counted}; {_WAY_OUT}."
+        )
+
+
+def _check_ids(path: str, lines: Any, dictionary: Dictionary, size: int) -> None:
     ids = ids_of(lines)
+    ends = np.cumsum(lines.sizes, dtype=np.int64)
     for begin in range(0, len(ids), _IDS_AT_ONCE):
         some = ids[begin : begin + _IDS_AT_ONCE]
         is_here = (ends > begin) & (ends <= begin + len(some))
@@ -89,27 +97,30 @@ def _check(path: str, lines: Any, dictionary: Dictionary, size: int) -> None:
         is_last[ends[is_here] - 1 - begin] = True
         mistake = _first_mistake(some, is_last, dictionary, size)
         if mistake is not None:
-            place, message = mistake
-            line = int(np.searchsorted(ends, begin + place, side="right")) + 1
-            raise GtransError(f"{path}: line {line} {message}; {_WAY_OUT}.")
+            place = begin + mistake.place
+            line = int(np.searchsorted(ends, place, side="right")) + 1
+            raise GtransError(f"{path}: line {line} {mistake.message}; {_WAY_OUT}.")
 
 
-def _first_mistake(
-    ids: Any, is_last: Any, dictionary: Dictionary, size: int
-) -> tuple[int, str] | None:
-    """Return the place of a wrong id among ``ids (n,)``, and the mistake."""
+class _IdMistake(NamedTuple):
+    place: int
+    message: str
+
+
+def _first_mistake(ids: Any, is_last: Any, dictionary: Dictionary, size: int) -> _IdMistake | None:
+    """Return a mistake among ``ids (n,)``; ``is_last (n,)``: the id should end a line."""
     wrong = (ids < 0) | (ids >= size)
     if wrong.any():
         place = int(np.argmax(wrong))
-        return place, f"has the id {ids[place]}, but the dictionary has {size}"
+        return _IdMistake(place, f"has the id {ids[place]}, but the dictionary has {size}")
     is_eos = ids == dictionary.eos()
     wrong = is_last & ~is_eos
     if wrong.any():
-        return int(np.argmax(wrong)), "does not end where the index says"
+        return _IdMistake(int(np.argmax(wrong)), "does not end where the index says")
     wrong = ~is_last & is_eos
     if wrong.any():
-        return int(np.argmax(wrong)), f"holds a literal {dictionary.eos_word}"
+        return _IdMistake(int(np.argmax(wrong)), f"holds a literal {dictionary.eos_word}")
     wrong = ids == dictionary.bos()
     if wrong.any():
-        return int(np.argmax(wrong)), f"holds a literal {dictionary.bos_word}"
+        return _IdMistake(int(np.argmax(wrong)), f"holds a literal {dictionary.bos_word}")
     return None

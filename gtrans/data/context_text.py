@@ -17,9 +17,12 @@ from torch import Tensor
 
 Ints = NDArray[np.int64]
 
-# The signs of subwords: BPE's stands behind all but the last of a word, SentencePiece's and GPT-2's
-# before the first, BERT's before all but the first.
-_GOES_ON, _BEGINS, _CONTINUES = "@@", ("\u2581", "\u0120"), "##"
+# BPE's sign, behind all subwords of a word but the last.
+_GOES_ON = "@@"
+# The signs of SentencePiece and GPT-2, before the first subword of a word.
+_BEGINS = ("\u2581", "\u0120")
+# BERT's sign, before all subwords of a word but the first.
+_CONTINUES = "##"
 
 
 @dataclass(frozen=True)
@@ -27,8 +30,8 @@ class WordBoundaries:
     """Where words begin in a sequence of subwords.
 
     Attributes:
-        marked: ``(entries,)`` whether an entry is the first subword of its word, or with ``at_end``
-            the last.
+        marked: ``(entries,)`` whether an entry is the first subword of a word.
+        at_end: ``marked`` says whether it is the last subword instead.
     """
 
     marked: NDArray[np.bool_]
@@ -36,7 +39,7 @@ class WordBoundaries:
 
     @classmethod
     def of(cls, entries: Sequence[str]) -> WordBoundaries:
-        """Read the boundaries off the entries of a dictionary; by default, each is a word."""
+        """Look for the signs of subwords in a dictionary; without any, each entry is a word."""
         goes_on = np.array([entry.endswith(_GOES_ON) for entry in entries])
         if goes_on.any():
             return cls(~goes_on, at_end=True)
@@ -53,9 +56,9 @@ class WordBoundaries:
         marked = self.marked[subwords]
         if self.at_end:
             follows_end = np.concatenate([[True], marked[:-1]])
-            marked = follows_end[: len(subwords)]
-        begun: NDArray[np.bool_] = opens | marked
-        return begun
+            marked = follows_end[: len(subwords)]  # of an empty sentence, too
+        begins: NDArray[np.bool_] = opens | marked
+        return begins
 
 
 @dataclass(frozen=True)
@@ -63,8 +66,8 @@ class DistinctWords:
     """The different words of a text, all equally likely.
 
     Attributes:
-        subwords: the subwords of one word after the other.
-        first: ``(words + 1,)`` where each word begins in ``subwords``.
+        subwords: ``(n,)`` of all words.
+        first: ``(words + 1,)`` where each word begins in ``subwords``, and the end.
     """
 
     subwords: Ints
@@ -79,24 +82,29 @@ class DistinctWords:
 
         Args:
             ids: ``(n,)`` its sentences, each followed by ``end``.
-            left_out: words with these ids are left out.
+            left_out: words with one of these ids are left out.
         """
         is_subword = ids != end
         follows_end = np.concatenate([[True], ~is_subword[:-1]])
         subwords = ids[is_subword]
-        first = np.flatnonzero(boundaries.begins(subwords, follows_end[is_subword]))
-        lengths = np.diff(np.append(first, len(subwords)))
+        opens = follows_end[is_subword]
+        begins = boundaries.begins(subwords, opens)
+        first = np.flatnonzero(begins)
+        bounds = np.append(first, len(subwords))
+        lengths = np.diff(bounds)
         words = [ids[:0]]
         sizes: list[int] = [0]
         # Words of the same length are the rows of a matrix, so NumPy finds the different ones.
         for length in np.unique(lengths).tolist():
-            index = first[lengths == length][:, None] + np.arange(length)
+            starts = first[lengths == length]
+            index = starts[:, None] + np.arange(length)
             different = np.unique(subwords[index], axis=0)
             is_left_out = np.isin(different, sorted(left_out)).any(1)
             kept = different[~is_left_out]
             words.append(kept.ravel())
             sizes += [length] * len(kept)
-        return cls(np.concatenate(words), np.cumsum(sizes, dtype=np.int64), boundaries)
+        first_of_word = np.cumsum(sizes, dtype=np.int64)
+        return cls(np.concatenate(words), first_of_word, boundaries)
 
     def __len__(self) -> int:
         return len(self.first) - 1
@@ -104,13 +112,16 @@ class DistinctWords:
     def count(self, subwords: Ints) -> int:
         """Return the number of words of a sentence ``(n,)``."""
         opens = np.arange(len(subwords)) == 0
-        return int(self.boundaries.begins(subwords, opens).sum())
+        begins = self.boundaries.begins(subwords, opens)
+        return int(begins.sum())
 
     def draw(self, count: int, generator: np.random.Generator) -> Ints:
         """Return the subwords of ``count`` random words."""
+        drawn = generator.integers(0, len(self), size=count)
         parts = [self.subwords[:0]]
-        for word in generator.integers(0, len(self), size=count).tolist():
-            parts.append(self.subwords[self.first[word] : self.first[word + 1]])
+        for word in drawn.tolist():
+            begin, end = self.first[word], self.first[word + 1]
+            parts.append(self.subwords[begin:end])
         return np.concatenate(parts)
 
 
@@ -119,8 +130,8 @@ class ContextText:
     """Replaces the sentences of the context.
 
     Attributes:
-        fixed: ``(words + 1,)`` the fixed sentence with ``</s>``; None: random words.
-        seed: random words depend on it and on the text alone, not on batch, epoch or process.
+        fixed: ``(words + 1,)`` the fixed sentence with ``</s>``; None: random ``words``.
+        seed: random words depend on it and the text alone.
     """
 
     fixed: Tensor | None = None
@@ -132,8 +143,12 @@ class ContextText:
         if self.words is None:
             assert self.fixed is not None
             return self.fixed.to(sentence)
-        key = [zlib.crc32(part.cpu().numpy().tobytes()) for part in (sentence, current)]
-        generator = np.random.default_rng([self.seed, *key])
-        count = self.words.count(sentence[:-1].cpu().numpy())
+        generator = np.random.default_rng([self.seed, _checksum(sentence), _checksum(current)])
+        subwords, end = sentence[:-1], sentence[-1:]
+        count = self.words.count(subwords.cpu().numpy())
         words = torch.from_numpy(self.words.draw(count, generator))
-        return torch.cat([words.to(sentence), sentence[-1:]])
+        return torch.cat([words.to(sentence), end])
+
+
+def _checksum(sentence: Tensor) -> int:
+    return zlib.crc32(sentence.cpu().numpy().tobytes())

@@ -1,7 +1,7 @@
 """Dictionary files of fairseq: a line ``ENTRY COUNT`` for each vocabulary entry.
 
 A line may end in ``#fairseq:overwrite`` to repeat an entry: the earlier one keeps its row of the
-embeddings, but the text gets the id of the later one. This module needs no fairseq.
+embeddings, but the text gets the id of the later one.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ _SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
 
 
 class DictionaryEntry(NamedTuple):
-    """A vocabulary entry, and its frequency."""
+    """A line of a dictionary."""
 
     text: str
     frequency: int
 
 
 def read_dictionary_file(path: Path) -> list[DictionaryEntry]:
-    """Return the entries of a file, in order, without fairseq's four special tokens."""
+    """Return the entries of a file, without fairseq's special tokens."""
     return parse_dictionary(read_text(path), path)
 
 
 def parse_dictionary(contents: str, path: Path) -> list[DictionaryEntry]:
-    """Parse the text of a dictionary file as :func:`read_dictionary_file`."""
+    """Return the entries in the text of a dictionary file."""
     entries: list[DictionaryEntry] = []
     lines: dict[str, int] = dict.fromkeys(_SPECIAL, 0)
     for number, line in enumerate(contents.split("\n"), start=1):

@@ -1,4 +1,4 @@
-"""The lines of text files, on which :mod:`gtrans.text.reader` builds documents.
+"""The lines of text files, which :mod:`gtrans.text.reader` turns into documents.
 
 Files are UTF-8, gzipped or not. Only ``\\n`` (or ``\\r\\n``) ends a line: U+2028, U+0085 and the
 like stay inside their sentence. This module needs neither torch nor fairseq.
@@ -72,7 +72,6 @@ def resolve(prefix: str, lang: str) -> Path:
 
 @contextmanager
 def _open_bytes(path: Path, once: bool) -> Iterator[IO[bytes]]:
-    """Open the unpacked bytes of a file."""
     if str(path) == STANDARD_STREAM and once:
         if sys.stdin is None:
             raise GtransError("the standard input is closed; name a file")
@@ -167,7 +166,7 @@ def decoded(contents: bytes, path: str | os.PathLike[str]) -> str:
 
 
 def check_length(path: str | os.PathLike[str], number: int, sentence: str) -> None:
-    """Raises GtransError if a sentence is a whole text."""
+    """Raise GtransError for a sentence that is a whole text."""
     if len(sentence) > LONGEST_SENTENCE:
         raise GtransError(
             f"{path}:{number}: a line of {len(sentence):,} characters; give one sentence per line, "
@@ -178,7 +177,7 @@ def check_length(path: str | os.PathLike[str], number: int, sentence: str) -> No
 def check_sides(
     source_blank: NDArray[np.bool_], target_blank: NDArray[np.bool_], name: str
 ) -> None:
-    """Raises GtransError if the sides differ in lines or in empty lines, each ``(lines,)``."""
+    """Raise GtransError if the sides, each ``(lines,)``, differ in lines or empty lines."""
     lines = min(len(source_blank), len(target_blank))
     differ = np.flatnonzero(source_blank[:lines] != target_blank[:lines])
     if differ.size:

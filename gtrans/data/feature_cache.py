@@ -1,4 +1,4 @@
-"""A cache of features of texts on disk, which several processes may share.
+"""A cache of features of texts on disk.
 
 Each model has a subfolder, named by its fingerprint, with shards in the safetensors format. Shards
 are renamed when complete and never changed, so any number of processes can read and write. A full
@@ -59,10 +59,9 @@ class FeatureCache:
         return tensor
 
     def put(self, entries: Mapping[str, Tensor]) -> None:
-        """Add entries, which :meth:`flush` writes, or a later call when there are many.
+        """Add entries, which are written when there are many, or by :meth:`flush`.
 
-        Entries put together are written together, so a resumed run computes features in the same
-        batches.
+        Entries of one call are in one shard, so a resumed run computes the same batches.
         """
         if self._failed:
             return
@@ -74,7 +73,7 @@ class FeatureCache:
             self.flush()
 
     def flush(self) -> None:
-        """Write all entries that are not on disk yet."""
+        """Write the entries that are not on disk yet."""
         if not self._pending:
             return
         from safetensors import SafetensorError

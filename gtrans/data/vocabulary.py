@@ -20,8 +20,8 @@ class Vocabulary:
     """The entries of one side of a model, in the order of its embeddings.
 
     Attributes:
-        words: the entries of the dictionary, special tokens included.
-        added: ``[lang]`` and the mask, which the task adds after them.
+        words: the entries of the dictionary with its special tokens.
+        added: ``[lang]`` and the mask, which the task adds.
     """
 
     words: tuple[str, ...]
@@ -57,10 +57,11 @@ class Vocabulary:
         return dictionary_lines((entry, 1) for entry in own)
 
     def difference(self, other: Vocabulary) -> str:
-        """Return in a few words how another vocabulary differs."""
+        """Return the first difference from another vocabulary."""
         if len(self.entries) != len(other.entries):
             return f"{len(self.entries)} entries, not {len(other.entries)}"
-        for number, (here, there) in enumerate(zip(self.entries, other.entries, strict=True)):
+        pairs = zip(self.entries, other.entries, strict=True)
+        for number, (here, there) in enumerate(pairs):
             if here != there:
                 return f"entry {number} is '{here}', not '{there}'"
         raise ValueError("the vocabularies are the same")
@@ -105,11 +106,11 @@ def find_language_token(lang: object, langs: object) -> str:
 def add_language_tokens(dictionary: Dictionary, words: int, langs: Sequence[str]) -> None:
     """Put ``[lang]`` of each language and ``<mask>`` behind the first ``words`` entries, in place.
 
-    Later entries are removed: fairseq asks for the dictionaries before it reads the languages of a
-    model from its checkpoint.
+    Later entries are removed: fairseq adds tokens before it knows the checkpoint's languages.
     """
     for entry in dictionary.symbols[words:]:
         del dictionary.indices[entry]
     del dictionary.symbols[words:], dictionary.count[words:]
-    for entry in (*map(language_token, langs), MASK):
-        dictionary.add_symbol(entry)
+    for lang in langs:
+        dictionary.add_symbol(language_token(lang))
+    dictionary.add_symbol(MASK)
