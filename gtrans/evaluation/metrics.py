@@ -1,16 +1,17 @@
 """BLEU, chrF, TER and METEOR of translated documents.
 
 s-BLEU is over aligned sentences, d-BLEU over whole documents (Bao et al., 2021, Appendix A).
-Statistics and signatures are sacreBLEU's, METEOR is nltk's. A new metric is one entry of
-:data:`METRICS`.
+Statistics and signatures are sacreBLEU's, METEOR is nltk's. A new metric is a subclass of
+:class:`Metric` and an entry of :data:`METRICS`.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
-from functools import cache, partial
+from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import version
 from itertools import chain
 from multiprocessing import get_context
@@ -55,6 +56,40 @@ class Options:
     target_lang: str = ""
     lowercase: bool = False
     without_spaces: bool = False
+
+
+_Texts = list[list[str]]  # the segments of each reference or system
+
+
+class Metric(ABC):
+    """A metric on segments of one unit.
+
+    Attributes:
+        is_tokenised: it counts the tokens of ``Options.tokenize``.
+    """
+
+    higher_is_better = True
+    is_tokenised = False
+
+    def __init__(self, label: str, unit: Unit = "sentence") -> None:
+        self.label = label
+        self.unit = unit
+
+    @abstractmethod
+    def count(self, options: Options, references: _Texts, systems: _Texts) -> list[Statistics]:
+        """Return the statistics of each system, ``(segments, columns)``."""
+
+    @abstractmethod
+    def compute(self, sums: Statistics) -> Statistics:
+        """Return scores ``(...)`` from sums of statistics ``(..., columns)``."""
+
+    def of_segment(self, sums: Statistics) -> Statistics:
+        """Return scores of single segments."""
+        return self.compute(sums)
+
+    @abstractmethod
+    def signature(self, options: Options, references: int) -> str:
+        """Return the signature, without the unit, for a number of references."""
 
 
 # --- corpora and their scores ---------------------------------------------------------------------
@@ -178,9 +213,6 @@ def measure(
     return measurements
 
 
-_Texts = list[list[str]]  # the segments of each reference or system
-
-
 @dataclass(frozen=True)
 class _CountTask:
     key: str
@@ -198,14 +230,14 @@ def _tasks(
     plain = [corpus.references, *corpus.others, *systems.values()]
     count = 1 + len(corpus.others)
     words = plain
-    if any(METRICS[key].of_words for key in keys):
+    if any(METRICS[key].is_tokenised for key in keys):
         words = [with_words(documents, options) for documents in plain]
     tasks: list[_CountTask] = []
     # TER takes longest: started last, it would leave all processes but one idle.
     for key in sorted(keys, key=lambda key: key != "ter"):
         metric = METRICS[key]
         spans = None if metric.unit == "document" else corpus.spans(metric.unit)
-        documents_of_texts = words if metric.of_words else plain
+        documents_of_texts = words if metric.is_tokenised else plain
         texts = [_join(documents, spans) for documents in documents_of_texts]
         for start in range(0, len(texts[0]), _SEGMENTS_AT_ONCE):
             parts = [segments[start : start + _SEGMENTS_AT_ONCE] for segments in texts]
@@ -236,6 +268,12 @@ def _of_sacrebleu(metric: Any, references: _Texts, systems: _Texts) -> list[Stat
         rows = metric._extract_corpus_statistics(segments, references)
         statistics.append(np.array(rows, np.float64))
     return statistics
+
+
+def _signature_of(metric: Any, references: int) -> str:
+    # A metric of sacreBLEU has a signature once it has scored something.
+    metric.corpus_score([""], [[""]] * references)
+    return str(metric.get_signature())
 
 
 # --- BLEU -----------------------------------------------------------------------------------------
@@ -320,12 +358,7 @@ def counts_words_by_spaces(key: str, options: Options) -> bool:
     if key == "ter":
         return not _counts_characters(options)
     name = build_bleu(options).tokenizer.signature()
-    return METRICS[key].of_words and name.split("-")[0] in _BY_SPACES
-
-
-def _bleu_counts(options: Options, references: _Texts, systems: _Texts) -> list[Statistics]:
-    """Return rows of (length, reference length, matches of 1- to 4-grams, numbers of n-grams)."""
-    return _of_sacrebleu(build_bleu(options), references, systems)
+    return METRICS[key].is_tokenised and name.split("-")[0] in _BY_SPACES
 
 
 def _bleu(sums: Statistics, effective_order: bool = False) -> Statistics:
@@ -345,6 +378,24 @@ def _bleu(sums: Statistics, effective_order: bool = False) -> Statistics:
     return np.array(scores).reshape(sums.shape[:-1])
 
 
+class _Bleu(Metric):
+    """Columns: length, reference length, matches of 1- to 4-grams, numbers of n-grams."""
+
+    is_tokenised = True
+
+    def count(self, options: Options, references: _Texts, systems: _Texts) -> list[Statistics]:
+        return _of_sacrebleu(build_bleu(options), references, systems)
+
+    def compute(self, sums: Statistics) -> Statistics:
+        return _bleu(sums)
+
+    def of_segment(self, sums: Statistics) -> Statistics:
+        return _bleu(sums, effective_order=True)
+
+    def signature(self, options: Options, references: int) -> str:
+        return _signature_of(build_bleu(options), references)
+
+
 # --- chrF -----------------------------------------------------------------------------------------
 
 
@@ -353,17 +404,24 @@ def _chrf_metric(options: Options, words: int) -> Any:
     return CHRF(lowercase=options.lowercase, word_order=words)
 
 
-def _chrf_counts(
-    options: Options,
-    references: _Texts,
-    systems: _Texts,
-    words: int = 0,
-) -> list[Statistics]:
-    """Return rows of n-grams (translation, reference, both) for each order.
+class _Chrf(Metric):
+    """Columns: n-grams of the translation, of the best reference and of both, for each order.
 
-    Orders are 1 to 6 characters, then 1 to ``words`` words; the best reference counts.
+    Orders are 1 to 6 characters, then 1 to ``words`` words.
     """
-    return _of_sacrebleu(_chrf_metric(options, words), references, systems)
+
+    def __init__(self, label: str, words: int = 0) -> None:
+        super().__init__(label)
+        self._words = words
+
+    def count(self, options: Options, references: _Texts, systems: _Texts) -> list[Statistics]:
+        return _of_sacrebleu(_chrf_metric(options, self._words), references, systems)
+
+    def compute(self, sums: Statistics) -> Statistics:
+        return _chrf(sums)
+
+    def signature(self, options: Options, references: int) -> str:
+        return _signature_of(_chrf_metric(options, self._words), references)
 
 
 def _chrf(sums: Statistics) -> Statistics:
@@ -397,26 +455,33 @@ def _ter_metric(options: Options) -> Any:
     return TER(normalized=_counts_characters(options), asian_support=_counts_characters(options))
 
 
-def _ter_counts(options: Options, references: _Texts, systems: _Texts) -> list[Statistics]:
-    """Return rows of (edits, mean length of the references)."""
-    score = _ter_metric(options).sentence_score
-    by_segment = list(map(list, zip(*references, strict=True)))
-    statistics = []
-    for text in systems:
-        rows = []
-        for segment, others in zip(text, by_segment, strict=True):
-            edits = score(segment, others)
-            rows.append([edits.num_edits, edits.ref_length])
-        statistics.append(np.array(rows, np.float64))
-    return statistics
+class _Ter(Metric):
+    """Columns: edits, mean length of the references."""
 
+    higher_is_better = False
 
-def _ter(sums: Statistics) -> Statistics:
-    """Return TER; 100 for edits of an empty reference."""
-    edits, length = sums[..., 0], sums[..., 1]
-    has_words = length > 0
-    share = edits / np.where(has_words, length, 1)
-    return 100 * np.where(has_words, share, edits > 0)
+    def count(self, options: Options, references: _Texts, systems: _Texts) -> list[Statistics]:
+        score = _ter_metric(options).sentence_score
+        by_segment = list(map(list, zip(*references, strict=True)))
+        statistics = []
+        for text in systems:
+            rows = []
+            for segment, others in zip(text, by_segment, strict=True):
+                edits = score(segment, others)
+                rows.append([edits.num_edits, edits.ref_length])
+            statistics.append(np.array(rows, np.float64))
+        return statistics
+
+    def compute(self, sums: Statistics) -> Statistics:
+        edits = sums[..., 0]
+        length = sums[..., 1]
+        has_words = length > 0
+        share = edits / np.where(has_words, length, 1)
+        # Edits of an empty reference are 100.
+        return 100 * np.where(has_words, share, edits > 0)
+
+    def signature(self, options: Options, references: int) -> str:
+        return _signature_of(_ter_metric(options), references)
 
 
 # --- METEOR ---------------------------------------------------------------------------------------
@@ -481,139 +546,74 @@ def _wordnet() -> Any:
 _word_forms = cache(_WordForms)
 
 
-def _meteor_counts(options: Options, references: _Texts, systems: _Texts) -> list[Statistics]:
-    """Return rows of (METEOR, 1).
+class _Meteor(Metric):
+    """Columns: METEOR, 1.
 
     The parameters of Lavie and Agarwal (2007) serve all languages; METEOR 1.5 differs.
     """
-    from nltk.translate.meteor_score import meteor_score
 
-    tokenizer = build_bleu(options).tokenizer
-    forms: Any = _word_forms(options.target_lang)
+    is_tokenised = True
 
-    def words(segment: str) -> list[str]:
-        return str(tokenizer(segment.rstrip())).split()
+    def count(self, options: Options, references: _Texts, systems: _Texts) -> list[Statistics]:
+        from nltk.translate.meteor_score import meteor_score
 
-    by_segment: list[list[list[str]]] = []
-    for segments in zip(*references, strict=True):
-        by_segment.append(list(map(words, segments)))
-    statistics = []
-    for text in systems:
-        rows = []
-        for segment, others in zip(text, by_segment, strict=True):
-            score = meteor_score(others, words(segment), stemmer=forms, wordnet=forms)
-            rows.append([score, 1])
-        statistics.append(np.array(rows, np.float64))
-    return statistics
+        tokenizer = build_bleu(options).tokenizer
+        forms: Any = _word_forms(options.target_lang)
 
+        def words(segment: str) -> list[str]:
+            return str(tokenizer(segment.rstrip())).split()
 
-def _meteor(sums: Statistics) -> Statistics:
-    return 100 * sums[..., 0] / sums[..., 1]
+        by_segment: list[list[list[str]]] = []
+        for segments in zip(*references, strict=True):
+            by_segment.append(list(map(words, segments)))
+        statistics = []
+        for text in systems:
+            rows = []
+            for segment, others in zip(text, by_segment, strict=True):
+                score = meteor_score(others, words(segment), stemmer=forms, wordnet=forms)
+                rows.append([score, 1])
+            statistics.append(np.array(rows, np.float64))
+        return statistics
 
+    def compute(self, sums: Statistics) -> Statistics:
+        return 100 * sums[..., 0] / sums[..., 1]
 
-# --- signatures and the list ----------------------------------------------------------------------
-
-
-def _signed(metric: Any, references: int) -> Signature:
-    # A metric has a signature once it has scored something.
-    metric.corpus_score([""], [[""]] * references)
-    signature: Signature = metric.get_signature()
-    return signature
-
-
-def _bleu_signature(options: Options, references: int) -> str:
-    return str(_signed(build_bleu(options), references))
-
-
-def _chrf_signature(options: Options, references: int, words: int = 0) -> str:
-    return str(_signed(_chrf_metric(options, words), references))
-
-
-def _ter_signature(options: Options, references: int) -> str:
-    return str(_signed(_ter_metric(options), references))
-
-
-def _meteor_signature(options: Options, references: int) -> str:
-    forms = _word_forms(options.target_lang)
-    modules = ["exact"]
-    if forms.name:
-        modules.append(f"stem[{forms.name}]")
-    if forms.wordnet:
-        modules.append("wordnet")
-    signature = Signature({"num_refs": references})
-    for key, value in {
-        "case": "lc",
-        "tok": build_bleu(options).tokenizer.signature(),
-        "modules": "+".join(modules),
-        "alpha": 0.9,
-        "beta": 3.0,
-        "gamma": 0.5,  # nltk's defaults
-        "nltk": version("nltk"),
-        "comparable-with-1.5": False,
-    }.items():
-        signature.update(key, value)
-    return str(signature)
+    def signature(self, options: Options, references: int) -> str:
+        forms = _word_forms(options.target_lang)
+        modules = ["exact"]
+        if forms.name:
+            modules.append(f"stem[{forms.name}]")
+        if forms.wordnet:
+            modules.append("wordnet")
+        signature = Signature({"num_refs": references})
+        values = {
+            "case": "lc",
+            "tok": build_bleu(options).tokenizer.signature(),
+            "modules": "+".join(modules),
+            "alpha": 0.9,
+            "beta": 3.0,
+            "gamma": 0.5,  # nltk's defaults
+            "nltk": version("nltk"),
+            "comparable-with-1.5": False,
+        }
+        for key, value in values.items():
+            signature.update(key, value)
+        return str(signature)
 
 
-@dataclass(frozen=True)
-class Metric:
-    """An entry of :data:`METRICS`; see :class:`Measurement`."""
-
-    label: str
-    unit: Unit
-    count: Callable[[Options, _Texts, _Texts], list[Statistics]]
-    compute: Callable[[Statistics], Statistics]
-    signature: Callable[[Options, int], str]
-    higher_is_better: bool = True
-    of_words: bool = False
-    of_segment: Callable[[Statistics], Statistics] | None = None
+# --- the list of all metrics ----------------------------------------------------------------------
 
 
-_BLEU = Metric(
-    label="s-BLEU",
-    unit="sentence",
-    count=_bleu_counts,
-    compute=_bleu,
-    signature=_bleu_signature,
-    of_words=True,
-    of_segment=partial(_bleu, effective_order=True),
-)
-_CHRF = Metric(
-    label="chrF2",
-    unit="sentence",
-    count=_chrf_counts,
-    compute=_chrf,
-    signature=_chrf_signature,
-)
 METRICS: dict[str, Metric] = {
-    "s_bleu": _BLEU,
-    "d_bleu": replace(_BLEU, label="d-BLEU", unit="document"),
-    "d_bleu_chunk": replace(_BLEU, label="d-BLEU (chunks)", unit="chunk"),
-    "chrf": _CHRF,
-    "chrf_pp": replace(
-        _CHRF,
-        label="chrF2++",
-        count=partial(_chrf_counts, words=2),
-        signature=partial(_chrf_signature, words=2),
-    ),
-    "ter": Metric(
-        label="TER",
-        unit="sentence",
-        count=_ter_counts,
-        compute=_ter,
-        signature=_ter_signature,
-        higher_is_better=False,
-    ),
-    "meteor": Metric(
-        label="METEOR",
-        unit="sentence",
-        count=_meteor_counts,
-        compute=_meteor,
-        signature=_meteor_signature,
-        of_words=True,
-    ),
+    "s_bleu": _Bleu("s-BLEU"),
+    "d_bleu": _Bleu("d-BLEU", unit="document"),
+    "d_bleu_chunk": _Bleu("d-BLEU (chunks)", unit="chunk"),
+    "chrf": _Chrf("chrF2"),
+    "chrf_pp": _Chrf("chrF2++", words=2),
+    "ter": _Ter("TER"),
+    "meteor": _Meteor("METEOR"),
 }
 """Every score of :func:`measure`, in the order of reports."""
 
-DOCUMENT_METRICS = tuple(key for key, spec in METRICS.items() if spec.unit == "document")
+DOCUMENT_METRICS = tuple(key for key, metric in METRICS.items() if metric.unit == "document")
 """Metrics that need no aligned sentences."""
