@@ -567,21 +567,42 @@ def _running(values: NDArray[Any]) -> Gains:
 
 
 @dataclass(frozen=True)
+class OmittedSentence:
+    """A sentence of the reference without a translation; numbers are from 1."""
+
+    document: int
+    doc_id: str | None
+    sentence: int
+    segment_id: str | None
+    reference: str
+
+
+@dataclass(frozen=True)
+class AddedText:
+    """A stretch of the translation that fits no sentence; numbers are from 1.
+
+    Attributes:
+        after_sentence: the sentence before it; 0: none.
+    """
+
+    document: int
+    doc_id: str | None
+    after_sentence: int
+    text: str
+
+
+@dataclass(frozen=True)
 class Coverage:
     """Omitted and added text of a translation.
 
     Attributes:
         omitted, added: percentage of the reference's or the translation's tokens.
-        omitted_sentences: ``document`` and ``sentence`` from 1, ``doc_id`` and ``segment_id`` if
-            known, and the ``reference``.
-        added_text: ``document`` (``doc_id``), the number of the sentence before as
-            ``after_sentence``, and the ``text``.
     """
 
     omitted: float
     added: float
-    omitted_sentences: list[dict[str, Any]]
-    added_text: list[dict[str, Any]]
+    omitted_sentences: list[OmittedSentence]
+    added_text: list[AddedText]
 
 
 def coverage(
@@ -597,15 +618,19 @@ def coverage(
         counted: which sentences count, with their additions.
     """
     documents = list(ids.documents.items()) if ids is not None else []
-    expected, omitted_tokens = 0.0, 0.0
-    tokens, added_tokens = 0, 0
-    omitted_sentences: list[dict[str, Any]] = []
-    added_text: list[dict[str, Any]] = []
+    expected = 0.0
+    omitted_tokens = 0.0
+    tokens = 0
+    added_tokens = 0
+    omitted_sentences = []
+    added_text = []
     for number, split in enumerate(splits):
         flags = counted[number]
-        place: dict[str, Any] = {"document": number + 1}
+        doc_id = None
+        segment_ids = [""] * len(flags)
         if documents:
-            place["doc_id"] = documents[number][0]
+            doc_id, segments = documents[number]
+            segment_ids = [segment.name for segment in segments]
         lengths = _lengths([reference[number] for reference in references])
         expected += sum(compress(lengths, flags))
         tokens += sum(compress(split.tokens, flags))
@@ -613,15 +638,19 @@ def coverage(
             if not flags[sentence]:
                 continue
             omitted_tokens += lengths[sentence]
-            entry = place | {"sentence": sentence + 1}
-            if documents and documents[number][1][sentence].name:
-                entry["segment_id"] = documents[number][1][sentence].name
-            omitted_sentences.append(entry | {"reference": references[0][number][sentence]})
+            omitted = OmittedSentence(
+                document=number + 1,
+                doc_id=doc_id,
+                sentence=sentence + 1,
+                segment_id=segment_ids[sentence] or None,
+                reference=references[0][number][sentence],
+            )
+            omitted_sentences.append(omitted)
         for addition in split.added:
-            if flags[addition.part_of]:
-                added_tokens += addition.tokens
-                entry = {"after_sentence": addition.after, "text": addition.text}
-                added_text.append(place | entry)
+            if not flags[addition.part_of]:
+                continue
+            added_tokens += addition.tokens
+            added_text.append(AddedText(number + 1, doc_id, addition.after, addition.text))
     return Coverage(
         omitted=100 * omitted_tokens / max(1.0, expected),
         added=100 * added_tokens / max(1, tokens),

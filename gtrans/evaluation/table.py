@@ -160,7 +160,7 @@ def to_json(report: Report) -> dict[str, Any]:
     for metric, name, entry in _entries(report):
         systems[name][metric.key] = entry
     for name, coverage in report.coverage.items():
-        systems[name]["resegmented"] = asdict(coverage)
+        systems[name]["resegmented"] = _json_of(coverage)
     content: dict[str, Any] = {"systems": systems, "baseline": report.systems[0]}
     content |= report.counts
     for table, parts in report.parts.items():
@@ -184,7 +184,7 @@ def _json_of_part(part: CorpusPart) -> dict[str, Any]:
     return entry
 
 
-def _json_of(result: Confidence | Comparison) -> dict[str, Any]:
+def _json_of(result: Confidence | Comparison | Coverage) -> dict[str, Any]:
     """Return all fields that are not None."""
     return asdict(result, dict_factory=_without_none)
 
