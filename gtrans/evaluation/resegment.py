@@ -3,11 +3,11 @@
 Dynamic programming aligns both, as mwerSegmenter does (Matusov et al., 2005, "Evaluating Machine
 Translation Output with Automatic Sentence Segmentation"), here for the largest sum of gains:
 
-* A token gains its weight from the same token of the reference, a share of it (:data:`STEM`) from
-  another form of the word, :data:`SUBSTITUTION` from another word, and :data:`MOVED` of its weight
-  out of order.
-* A boundary costs more where sentences seldom end, see :data:`COSTS` and
-  :class:`gtrans.evaluation.boundaries.Habits`.
+* A token gains its weight from the same token of the reference, :data:`STEM_SHARE` of it from
+  another form of the word, :data:`SUBSTITUTION` from another word, and :data:`MOVED_SHARE` of its
+  weight out of order.
+* A boundary costs more where sentences seldom end (:data:`BOUNDARY_COSTS`,
+  :class:`gtrans.evaluation.boundaries.Habits`).
 * A sentence may be *omitted*, and a stretch of the translation *added*, for a share of its weight.
 
 With n tokens, m reference tokens and K sentences: O(n m) time, O(K n) memory; long documents are
@@ -24,7 +24,7 @@ from functools import cache, partial
 from itertools import chain, compress
 from math import log10
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,12 +54,21 @@ from gtrans.text.reader import DocumentsWithIds
 SIGNATURE = "resegmented:edit-distance.6"
 """Part of a signature; the number counts versions of this algorithm."""
 
-# The unit of gains is a tenth of the match of the most frequent token.
-COMMONEST, RARER, RAREST = 10, 5.0, 40
-"""Weight of a token: COMMONEST, and RARER more for each factor of ten, at most RAREST."""
+# Gains are whole numbers; the least weight of a token is 10.
+LEAST_WEIGHT = 10
+RARITY_WEIGHT = 5.0
+"""Additional weight for each factor of ten by which a token is rarer than all tokens together."""
+LARGEST_WEIGHT = 40
+STEM_SHARE = 0.5
+STEM_LETTERS = 5
+"""Words with the same first letters are forms of one word."""
 SUBSTITUTION = 5
-MOVED = 0.3
-COSTS = {
+MOVED_SHARE = 0.3
+OMITTED_SHARE = 0.08
+ADDED_SHARE = 0.22
+OPENING_COST = 30
+"""Cost of each omitted sentence and added stretch, which gain a share of their weight."""
+BOUNDARY_COSTS = {
     True: {
         Edge.LINE_END: -20,
         Edge.SENTENCE_END: 0,
@@ -78,24 +87,29 @@ COSTS = {
     },
 }
 """Cost of a boundary behind a reference sentence with final punctuation (True) or without."""
-STEM, STEM_LETTERS = 0.5, 5
-"""Share of its weight that a token gains from a token with the same first letters."""
-OMITTED, ADDED, OPENING = 0.08, 0.22, 30
-"""An omitted sentence, or an added stretch, gains this share of its weight, less OPENING."""
 
 CLEARLY_BETTER = 4
 """As many lines as sentences stay unless a stretch of the best split gains this many average tokens
 more."""
 
-LONG, ANCHORS, ROOM = 4000, 16, 100
-"""More than LONG tokens are searched between ANCHORS on either side, with ROOM tokens around."""
+LONG_DOCUMENT = 4000
+"""Documents with more tokens are searched in bands."""
+ANCHORS = 16
+"""Anchors on either side of a sentence, which bound its band."""
+BAND_MARGIN = 100
+"""Tokens that a band has beyond its anchors."""
 
 _ROWS_AT_ONCE = 64
 _IMPOSSIBLE = -(10**8)
 
 Gains = NDArray[np.int64]
-Span = tuple[int, int]
-"""First token of a sentence, and the token behind it."""
+
+
+class TokenSpan(NamedTuple):
+    """The first token of a sentence, and the token behind it."""
+
+    start: int
+    stop: int
 
 
 @dataclass(frozen=True)
@@ -177,7 +191,8 @@ class Resegmenter:
 
     def _weight(self, token: str) -> int:
         rarity = log10(self._total / max(1, self._counts[token]))
-        return int(min(RAREST, COMMONEST + RARER * rarity))
+        weight = LEAST_WEIGHT + RARITY_WEIGHT * rarity
+        return int(min(LARGEST_WEIGHT, weight))
 
 
 def _without_spaces(lines: Sequence[str]) -> str:
@@ -200,8 +215,8 @@ class _Sentence:
 
     Attributes:
         ids, stems: ids of the same tokens, or first letters, in the translation, or -1; (tokens,).
-        first, last: see :meth:`_Search._edge_id`.
-        final: it ends in a final punctuation mark.
+        first, last: its first and last token, by :meth:`_Search._edge_id`.
+        is_final: it ends in a final punctuation mark.
     """
 
     ids: Gains
@@ -210,15 +225,30 @@ class _Sentence:
     weights: Gains
     first: int
     last: int
-    final: bool
+    is_final: bool
+
+
+@dataclass(frozen=True)
+class _Traceback:
+    """The best way to each column in the band of a sentence.
+
+    Attributes:
+        first_column: of the band.
+        starts: for each stop of the sentence, its start.
+        previous_stops: for each start of the sentence, the stop of the sentence before.
+    """
+
+    first_column: int
+    starts: NDArray[np.int32]
+    previous_stops: NDArray[np.int32]
 
 
 class _Search:
     """The search for the best split of one document.
 
     Columns are places between tokens of the translation, 0 to n. A row has the largest gain up to
-    each column of a band. Its lower bits are the first column of the sentence, so that the shorter
-    of two equal sentences wins.
+    each column of a band, *packed*: its lower bits are the first column of the sentence, so that
+    the shorter of two equal sentences wins.
     """
 
     def __init__(
@@ -237,15 +267,15 @@ class _Search:
         # The token before each column; -2 before the first token and behind the last one.
         self._edge_ids = np.array([-2, *map(self._edge_id, tokens), -2])
         self._words = _array(map(is_word, tokens), bool)
-        self._weight = _array(map(resegmenter.weight, tokens))
+        self._weights = _array(map(resegmenter.weight, tokens))
         self._columns = np.arange(len(tokens) + 1)
-        self._unit = 1 << len(tokens).bit_length()  # a gain of 1, above the bits of the column
+        self._unit = 1 << len(tokens).bit_length()  # a packed gain of 1, above the column's bits
         habits = resegmenter.habits.gains(text)
-        self._boundary: dict[bool, Gains] = {}
-        for final, costs in COSTS.items():
+        self._boundary_gains: dict[bool, Gains] = {}
+        for is_final, costs in BOUNDARY_COSTS.items():
             by_edge = np.array([costs[edge] for edge in Edge])
-            self._boundary[final] = habits - by_edge[text.edges]
-        self._adding = _running(ADDED * self._weight)
+            self._boundary_gains[is_final] = habits - by_edge[text.edges]
+        self._added_gains = _running_sums(ADDED_SHARE * self._weights)
         self._bands = bands(references[0], tokens)
         self._gain = 0
         self._sentences: list[list[_Sentence]] = []
@@ -262,7 +292,7 @@ class _Search:
             weights=_array(map(self._resegmenter.weight, tokens)),
             first=self._edge_id(tokens[0]) if tokens else -1,
             last=self._edge_id(tokens[-1]) if tokens else -1,
-            final=ends_a_sentence(tokens),
+            is_final=ends_a_sentence(tokens),
         )
 
     def _edge_id(self, token: str) -> int:
@@ -271,49 +301,54 @@ class _Search:
             token = "“"
         return self._ids.get(token, -1)
 
-    def best_spans(self) -> list[Span]:
+    def best_spans(self) -> list[TokenSpan]:
         """Return the span of each sentence in the best split; additions are between spans."""
         band = self._bands[0] if self._bands else slice(0, len(self._columns))
         gains = np.where(self._columns[band], _IMPOSSIBLE, 0)
-        previous_stops = []  # for each sentence and start, the end of the sentence before
-        starts = []  # for each sentence and stop, its start
-        for number, alternatives in enumerate(self._sentences):
-            own_band = self._bands[number]
-            gains = _shifted(gains, band, own_band)
-            gains, previous_stop = self._with_addition(gains, own_band)
-            omitted = gains + self._omission(number)
-            row = omitted * self._unit + self._columns[own_band]
-            for sentence in alternatives:
-                translated = self._follow(number, sentence, gains, own_band)
-                row = np.maximum(row, translated)
-            gains, start = np.divmod(row, self._unit)
-            previous_stops.append(previous_stop.astype(np.int32))
-            starts.append(start.astype(np.int32))
-            band = own_band
-        gains, previous_stop = self._with_addition(gains, band)
+        tracebacks = []
+        for number in range(len(self._sentences)):
+            gains = _shifted(gains, band, self._bands[number])
+            band = self._bands[number]
+            gains, previous_stops = self._with_addition(gains, band)
+            row = self._row_of_sentence(number, gains, band)
+            gains, starts = np.divmod(row, self._unit)
+            traceback = _Traceback(
+                band.start, starts.astype(np.int32), previous_stops.astype(np.int32)
+            )
+            tracebacks.append(traceback)
+        gains, previous_stops = self._with_addition(gains, band)
         self._gain = int(gains[-1])
-        stop = int(previous_stop[-1])
+        stop = int(previous_stops[-1])
         spans = []
-        for number in reversed(range(len(self._sentences))):
-            offset = self._bands[number].start
-            begin = int(starts[number][stop - offset])
-            spans.append((begin, stop))
-            stop = int(previous_stops[number][begin - offset])
+        for traceback in reversed(tracebacks):
+            start = int(traceback.starts[stop - traceback.first_column])
+            spans.append(TokenSpan(start, stop))
+            stop = int(traceback.previous_stops[start - traceback.first_column])
         return spans[::-1]
 
-    def is_clearly_better(self, spans: Sequence[Span], lines: Sequence[str]) -> bool:
+    def _row_of_sentence(self, number: int, gains: Gains, band: slice) -> Gains:
+        """Return the row at the end of a sentence, omitted or translated as any alternative."""
+        omitted = gains + self._omission(number)
+        row = self._packed(omitted, band)
+        for sentence in self._sentences[number]:
+            translated = self._row_of_translated(number, sentence, gains, band)
+            row = np.maximum(row, translated)
+        return row
+
+    def is_clearly_better(self, spans: Sequence[TokenSpan], lines: Sequence[str]) -> bool:
         """Return whether a stretch of the split gains clearly more than the same lines."""
         lengths = [len(tokens_of(line)) for line in lines]
         stops = np.cumsum(lengths).tolist()
         if not stops or stops[-1] != len(self._tokens):
             return True  # a token reaches over the end of a line
-        line_spans = list(zip([0, *stops[:-1]], stops, strict=True))
+        starts = [0, *stops[:-1]]
+        line_spans = list(map(TokenSpan, starts, stops))
         gained = self._gains_after(spans) - self._gains_after(line_spans)
         last = len(line_spans) - 1
         before = 0
         largest = 0
-        for number, (_, stop) in enumerate(spans):
-            if stop == stops[number] or number == last:
+        for number, span in enumerate(spans):
+            if span.stop == stops[number] or number == last:
                 largest = max(largest, int(gained[number]) - before)
                 before = int(gained[number])
         weight = 0
@@ -324,7 +359,7 @@ class _Search:
         average = weight / max(1, tokens)
         return largest > CLEARLY_BETTER * average
 
-    def _gains_after(self, spans: Sequence[Span]) -> Gains:
+    def _gains_after(self, spans: Sequence[TokenSpan]) -> Gains:
         gain = 0
         column = 0
         gains = []
@@ -345,41 +380,42 @@ class _Search:
         gains[0] = gain
         ends = []
         for sentence in self._sentences[number]:
-            row = self._follow(number, sentence, gains, band)
+            row = self._row_of_translated(number, sentence, gains, band)
             ends.append(int(row[-1]))
         return max(ends) // self._unit
 
     def _addition(self, start: int, stop: int) -> int:
         """Return the gain of an added stretch, at least 0 for an empty one."""
-        opening = int(self._boundary[True][stop]) - OPENING
+        opening = int(self._boundary_gains[True][stop]) - OPENING_COST
         if start == stop:
             return max(0, opening)
-        return int(self._adding[stop] - self._adding[start]) + opening
+        return int(self._added_gains[stop] - self._added_gains[start]) + opening
 
-    def split(self, sentence_spans: Sequence[Span], moved: bool) -> Split:
+    def split(self, sentence_spans: Sequence[TokenSpan], moved: bool) -> Split:
         """Return the split with these spans; text between them is added."""
         token_count = len(self._tokens)
-        spans = _with_additions(sentence_spans, token_count)
         owners: list[int] = []  # for each token, its sentence
         sentences = []
         lengths = []
-        for number, (start, stop) in enumerate(spans):
-            owners += [number] * (stop - start)
-            sentences.append(self._text.part(start, stop))
-            lengths.append(stop - start)
+        for number, span in enumerate(_with_additions(sentence_spans, token_count)):
+            length = span.stop - span.start
+            owners += [number] * length
+            sentences.append(self._text.part(span.start, span.stop))
+            lengths.append(length)
         omitted = []
+        for number, span in enumerate(sentence_spans):
+            if span.start == span.stop:
+                omitted.append(number)
         added = []
         previous_stop = 0
         # An empty sentence at the end stands for an addition behind the last sentence.
-        end = token_count, token_count
-        for number, (start, stop) in enumerate([*sentence_spans, end]):
-            if start > previous_stop:
-                text = self._text.part(previous_stop, start)
-                length = start - previous_stop
+        end = TokenSpan(token_count, token_count)
+        for number, span in enumerate([*sentence_spans, end]):
+            length = span.start - previous_stop
+            if length > 0:
+                text = self._text.part(previous_stop, span.start)
                 added.append(Addition(number, owners[previous_stop], text, length))
-            if start == stop and number < len(sentence_spans):
-                omitted.append(number)
-            previous_stop = stop
+            previous_stop = span.stop
         return Split(
             sentences=sentences,
             omitted=omitted,
@@ -391,28 +427,45 @@ class _Search:
 
     # --- parts of the sum ---------------------------------------------------------------
 
-    def _follow(self, number: int, sentence: _Sentence, gains: Gains, band: slice) -> Gains:
-        """Return the row at the end of a reference sentence, from gains at its start."""
-        moved = self._moved(sentence, band)
-        packed = (gains - moved) * self._unit + self._columns[band]
-        before: Gains = np.maximum.accumulate(packed)
+    def _packed(self, gains: Gains, band: slice) -> Gains:
+        packed: Gains = gains * self._unit + self._columns[band]
+        return packed
+
+    def _row_of_translated(
+        self,
+        number: int,
+        sentence: _Sentence,
+        gains: Gains,
+        band: slice,
+    ) -> Gains:
+        """Return the row at the end of a sentence with at least one token.
+
+        For each column j it is the largest sum, over starts i < j, of the gain at i, of token
+        gains in order (an edit distance of tokens i .. j to the sentence), of moved tokens, and of
+        the end. Moved tokens gain M(j) - M(i) with running sums M: -M(i) is added here to the
+        gain at i, and M(j) at the end.
+        """
+        moved = self._moved_gains(sentence, band)
+        at_start = self._packed(gains - moved, band)
+        best_start: Gains = np.maximum.accumulate(at_start)  # in this column or before
         # A sentence has at least one token; an omitted sentence has a price of its own.
         impossible = _IMPOSSIBLE * self._unit
-        row = np.concatenate([[impossible], before[:-1]])
+        row = np.concatenate([[impossible], best_start[:-1]])
         for token_gains in self._token_gains(sentence, band):
-            reached = np.maximum(row, before)[:-1] + token_gains
-            row[1:] = np.maximum(reached, row[1:])
+            before = np.maximum(row, best_start)[:-1]
+            matched = before + token_gains
+            row[1:] = np.maximum(matched, row[1:])
             row = np.maximum.accumulate(row)
-        end = self._end(number, sentence, band)
-        result: Gains = row + (moved + end) * self._unit
+        at_end = moved + self._end_gains(number, sentence, band)
+        result: Gains = row + at_end * self._unit
         return result
 
-    def _end(self, number: int, sentence: _Sentence, band: slice) -> Gains:
+    def _end_gains(self, number: int, sentence: _Sentence, band: slice) -> Gains:
         """Return the gain of the end of a sentence at each column.
 
         It costs nothing between the last token of this sentence and the first of the next.
         """
-        boundary = self._boundary[sentence.final][band]
+        boundary = self._boundary_gains[sentence.is_final][band]
         firsts: list[int] = []
         if number + 1 < len(self._sentences):
             firsts = [following.first for following in self._sentences[number + 1]]
@@ -432,36 +485,36 @@ class _Search:
             weights = sentence.weights[part, None]
             both_words = sentence.words[part, None] == words
             gains = np.where(both_words, SUBSTITUTION, 0)
-            of_stem = (STEM * weights).astype(np.int64)
-            alike = np.maximum(SUBSTITUTION, of_stem)
+            stem_gains = (STEM_SHARE * weights).astype(np.int64)
+            stem_gains = np.maximum(SUBSTITUTION, stem_gains)
             same_stem = sentence.stems[part, None] == stems
-            gains = np.where(same_stem, alike, gains)
+            gains = np.where(same_stem, stem_gains, gains)
             equal = sentence.ids[part, None] == tokens
             gains = np.where(equal, weights, gains)
             yield from gains * self._unit
 
-    def _moved(self, sentence: _Sentence, band: slice) -> Gains:
+    def _moved_gains(self, sentence: _Sentence, band: slice) -> Gains:
+        """Return running sums of the gains of tokens that are anywhere in a sentence."""
         between = slice(band.start, band.stop - 1)
-        present = np.isin(self._tokens[between], sentence.ids)
-        weights = MOVED * self._weight[between]
-        return _running(weights * present)
+        is_present = np.isin(self._tokens[between], sentence.ids)
+        gains = MOVED_SHARE * self._weights[between]
+        return _running_sums(gains * is_present)
 
     def _omission(self, number: int) -> int:
+        alternatives = self._sentences[number]
         total = 0
-        for sentence in self._sentences[number]:
+        for sentence in alternatives:
             total += int(sentence.weights.sum())
-        return int(OMITTED * total / len(self._sentences[number])) - OPENING
+        return int(OMITTED_SHARE * total / len(alternatives)) - OPENING_COST
 
     def _with_addition(self, gains: Gains, band: slice) -> tuple[Gains, Gains]:
         """Return gains with an optional added stretch, and the column where it starts."""
-        adding = self._adding[band]
-        columns = self._columns[band]
-        without = gains * self._unit + columns
-        packed = (gains - adding) * self._unit + columns
-        added = np.maximum.accumulate(packed)
-        price = adding - OPENING + self._boundary[True][band]
-        added += price * self._unit
-        best = np.maximum(without, added)
+        running = self._added_gains[band]
+        without = self._packed(gains, band)
+        at_start = self._packed(gains - running, band)
+        at_end = running - OPENING_COST + self._boundary_gains[True][band]
+        with_stretch = np.maximum.accumulate(at_start) + at_end * self._unit
+        best = np.maximum(without, with_stretch)
         gains, starts = np.divmod(best, self._unit)
         return gains, starts
 
@@ -481,16 +534,16 @@ def _array(values: Iterable[Any], kind: type = np.int64) -> NDArray[Any]:
     return np.array(list(values), dtype=kind)
 
 
-def _with_additions(spans: Sequence[Span], token_count: int) -> list[Span]:
+def _with_additions(spans: Sequence[TokenSpan], token_count: int) -> list[TokenSpan]:
     """Return spans that cover all tokens: an addition extends the sentence before it."""
-    translated = [number for number, (start, stop) in enumerate(spans) if stop > start]
     widened = list(spans)
+    translated = [number for number, span in enumerate(spans) if span.stop > span.start]
     if not translated and widened:
-        widened[0] = 0, token_count
+        widened[0] = TokenSpan(0, token_count)
     stop = token_count
     for number in reversed(translated):
-        start = 0 if number == translated[0] else spans[number][0]
-        widened[number] = start, stop
+        start = 0 if number == translated[0] else spans[number].start
+        widened[number] = TokenSpan(start, stop)
         stop = start
     return widened
 
@@ -501,9 +554,10 @@ def bands(reference: Sequence[list[str]], tokens: list[str]) -> list[slice]:
     A sentence stands between anchors. A quarter of the nearest :data:`ANCHORS` may be wrong.
     """
     last = len(tokens)
-    if last <= LONG:
+    if last <= LONG_DOCUMENT:
         return [slice(0, last + 1)] * len(reference)
-    reference_places, places = _anchors(list(chain.from_iterable(reference)), tokens).T
+    all_tokens = list(chain.from_iterable(reference))
+    reference_places, places = _anchors(all_tokens, tokens).T
     wrong = ANCHORS // 4
     firsts = []
     lasts = []
@@ -516,9 +570,9 @@ def bands(reference: Sequence[list[str]], tokens: list[str]) -> list[slice]:
         first = 0
         stop = last
         if len(left) == ANCHORS:
-            first = max(0, int(left[wrong]) - ROOM)
+            first = max(0, int(left[wrong]) - BAND_MARGIN)
         if len(right) == ANCHORS:
-            stop = min(last, int(right[-1 - wrong]) + ROOM)
+            stop = min(last, int(right[-1 - wrong]) + BAND_MARGIN)
         firsts.append(first)
         lasts.append(stop)
         begin = end
@@ -535,7 +589,8 @@ def _anchors(reference: list[str], tokens: list[str]) -> Gains:
     anchors = []
     for trigram, place in _unique_trigrams(reference).items():
         if trigram in places_there:
-            anchors.append((place, places_there[trigram]))
+            anchor = place, places_there[trigram]
+            anchors.append(anchor)
     return _array(anchors).reshape(-1, 2)
 
 
@@ -558,7 +613,7 @@ def _shifted(row: Gains, old: slice, new: slice) -> Gains:
     return shifted
 
 
-def _running(values: NDArray[Any]) -> Gains:
+def _running_sums(values: NDArray[Any]) -> Gains:
     sums = np.concatenate([[0.0], np.cumsum(values)])
     return sums.astype(np.int64)
 
@@ -716,6 +771,7 @@ def write_documents(
                 file.write("\n\n".join(blocks) + "\n")
         digests = {path.name: digest(path) for path in files}
         with atomic_writer(folder / _RECORD) as file:
-            file.write(f"{json_text(with_schema('resegmented', {'files': digests}))}\n")
+            record = with_schema("resegmented", {"files": digests})
+            file.write(f"{json_text(record)}\n")
     except OSError as error:
         raise unwritable(f"`--resegment-dir` '{folder}'", error) from None

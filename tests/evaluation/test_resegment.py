@@ -23,13 +23,13 @@ from gtrans.evaluation.boundaries import (
     tokens_of,
 )
 from gtrans.evaluation.resegment import (
-    ADDED,
-    COSTS,
-    MOVED,
-    OMITTED,
-    OPENING,
-    STEM,
+    ADDED_SHARE,
+    BOUNDARY_COSTS,
+    MOVED_SHARE,
+    OMITTED_SHARE,
+    OPENING_COST,
     STEM_LETTERS,
+    STEM_SHARE,
     SUBSTITUTION,
     Resegmenter,
     Split,
@@ -148,11 +148,13 @@ def best_gain(model: Resegmenter, text: TokenisedText, references: list[list[lis
     habits = model.habits.gains(text)
 
     def boundary(place: int, final: bool) -> int:
-        return int(habits[place]) - COSTS[final][Edge(text.edges[place])]
+        return int(habits[place]) - BOUNDARY_COSTS[final][Edge(text.edges[place])]
 
     def added(start: int, stop: int) -> int:
-        shares = [ADDED * model.weight(token) for token in ours]
-        return int(sum(shares[:stop])) - int(sum(shares[:start])) - OPENING + boundary(stop, True)
+        shares = [ADDED_SHARE * model.weight(token) for token in ours]
+        return (
+            int(sum(shares[:stop])) - int(sum(shares[:start])) - OPENING_COST + boundary(stop, True)
+        )
 
     @cache
     def followed(sentence: tuple[str, ...], start: int, stop: int) -> int:
@@ -162,7 +164,7 @@ def best_gain(model: Resegmenter, text: TokenisedText, references: list[list[lis
         here = ours[stop - 1]
         both = SUBSTITUTION if is_word(here) == is_word(last) else 0
         if here[:STEM_LETTERS] == last[:STEM_LETTERS]:
-            both = max(both, int(STEM * model.weight(last)))
+            both = max(both, int(STEM_SHARE * model.weight(last)))
         gain = model.weight(last) if here == last else both
         return max(
             followed(tuple(rest), start, stop - 1) + gain,
@@ -171,12 +173,12 @@ def best_gain(model: Resegmenter, text: TokenisedText, references: list[list[lis
         )
 
     def moved(sentence: list[str], start: int, stop: int) -> int:
-        shares = [MOVED * model.weight(t) if t in sentence else 0.0 for t in ours]
+        shares = [MOVED_SHARE * model.weight(t) if t in sentence else 0.0 for t in ours]
         return int(sum(shares[:stop])) - int(sum(shares[:start]))
 
     def omitted(number: int) -> int:
         sums = [sum(map(model.weight, reference[number])) for reference in references]
-        return int(OMITTED * sum(sums) / len(sums)) - OPENING
+        return int(OMITTED_SHARE * sum(sums) / len(sums)) - OPENING_COST
 
     def end(number: int, sentence: list[str], place: int) -> int:
         cost = boundary(place, ends_a_sentence(sentence))
@@ -410,7 +412,7 @@ def test_a_long_text_is_searched_in_a_band_around_it(monkeypatch: pytest.MonkeyP
     text = " ".join([*lines[:180], added, *lines[180:]])
     whole = split([text], reference)
     assert len(whole.omitted) >= 20
-    monkeypatch.setattr(resegment, "LONG", 500)
+    monkeypatch.setattr(resegment, "LONG_DOCUMENT", 500)
     widths = [it.stop - it.start for it in bands([*map(tokens_of, reference)], tokens_of(text))]
     assert sum(widths) < len(widths) * len(tokens_of(text)) / 2
     assert split([text], reference) == whole
