@@ -52,10 +52,8 @@ class Edge(IntEnum):
     SENTENCE_END = 1
     PUNCTUATION = 2
     SPACE = 3
-    LOWER_CASE = 4
-    """A space (or none, in a script without spaces) before a lower-case word."""
-    NONE = 5
-    """No space, in a script that has spaces."""
+    LOWER_CASE = 4  # before a lower-case word
+    NONE = 5  # no space, in a script that has spaces
 
 
 @cache
@@ -78,14 +76,17 @@ def _normal(token: str) -> str:
 
 def tokens_of(text: str) -> list[str]:
     """Return the tokens of a text in their normal form."""
-    matches = list(_pattern().finditer(text))
-    return _normal_tokens(text, matches)
+    return _normal_tokens(text, _matches(text))
 
 
 def cased_tokens(text: str) -> list[str]:
     """Return the tokens as :func:`tokens_of`, with a capital where there was one."""
-    matches = list(_pattern().finditer(text))
+    matches = _matches(text)
     return _cased(matches, _normal_tokens(text, matches))
+
+
+def _matches(text: str) -> list[re.Match[str]]:
+    return list(_pattern().finditer(text))
 
 
 def _cased(matches: Sequence[re.Match[str]], tokens: Sequence[str]) -> list[str]:
@@ -100,7 +101,6 @@ def _normal_tokens(text: str, matches: Sequence[re.Match[str]]) -> list[str]:
     """Return normal forms; quotation marks become “ or ”."""
     tokens = []
     has_spaces = not _has_no_spaces(text)
-    last = len(matches) - 1
     opened = ""  # the last opening mark with two forms
     alternating = False  # whether the last mark with a single form opened
     for place, match in enumerate(matches):
@@ -108,8 +108,8 @@ def _normal_tokens(text: str, matches: Sequence[re.Match[str]]) -> list[str]:
         if token not in _QUOTES:
             tokens.append(_normal(token))
             continue
-        space_before = place == 0 or matches[place - 1].end() < match.start()
-        space_after = place == last or match.end() < matches[place + 1].start()
+        space_before = place == 0 or _is_spaced(matches[place - 1], match)
+        space_after = place + 1 == len(matches) or _is_spaced(match, matches[place + 1])
         if token in _CLOSED_BY.get(opened, ""):
             opens = False
         elif has_spaces and space_before != space_after:
@@ -126,6 +126,10 @@ def _normal_tokens(text: str, matches: Sequence[re.Match[str]]) -> list[str]:
     return tokens
 
 
+def _is_spaced(match: re.Match[str], following: re.Match[str]) -> bool:
+    return match.end() < following.start()
+
+
 def is_word(token: str) -> bool:
     """Return whether a token is a word or a number."""
     return token[0].isalnum()
@@ -140,7 +144,7 @@ def ends_a_sentence(tokens: list[str]) -> bool:
 
 
 class TokenisedText:
-    """A document with its tokens. Line ends are hints for boundaries.
+    """A document with its tokens.
 
     Attributes:
         tokens: normal forms, (tokens,).
@@ -149,7 +153,7 @@ class TokenisedText:
     """
 
     def __init__(self, text: str) -> None:
-        matches = list(_pattern().finditer(text))
+        matches = _matches(text)
         self._text = text
         self._matches = matches
         self._raw = [match.group() for match in matches]
@@ -165,8 +169,9 @@ class TokenisedText:
         end = self._matches[stop - 1].end()
         text = self._text[begin:end]
         # Lines of a script without spaces are joined without a space.
-        line_end = rf"(?<=[{_WITHOUT_SPACES}。，！？、])\s*\n\s*(?=[{_WITHOUT_SPACES}])"
-        text = re.sub(line_end, "", text)
+        before = rf"(?<=[{_WITHOUT_SPACES}。，！？、])"
+        behind = rf"(?=[{_WITHOUT_SPACES}])"
+        text = re.sub(rf"{before}\s*\n\s*{behind}", "", text)
         return " ".join(text.split())
 
     def _gap(self, place: int) -> str:
@@ -181,12 +186,14 @@ class TokenisedText:
         for place in range(1, len(self._raw)):
             if "\n" not in self._gap(place):
                 continue
-            goes_on = self._raw[place][0].islower()
-            if goes_on or self._raw[place - 1] in _INSIDE:
+            before = self._raw[place - 1]
+            after = self._raw[place]
+            if after[0].islower() or before in _INSIDE:
                 inside.add(place)
             else:
                 between.add(place)
-        is_wrapped = len(inside) > WRAPPED * (len(inside) + len(between))
+        count = len(inside) + len(between)
+        is_wrapped = len(inside) > WRAPPED * count
         return set() if is_wrapped else between
 
     def _find_edges(self) -> list[Edge]:
@@ -194,29 +201,31 @@ class TokenisedText:
         line_ends = self._line_ends()
         after_final = False  # only closing marks since a final punctuation mark
         for place in range(1, len(self._raw)):
-            before = self._raw[place - 1]
-            after = self._raw[place]
-            gap = self._gap(place)
-            closes = self.tokens[place] in _CLOSING or after in _FINAL
-            if before in _FINAL:
+            if self._raw[place - 1] in _FINAL:
                 after_final = not self._abbreviates(place - 1)
             elif self.tokens[place - 1] not in _CLOSING:
                 after_final = False
             if place in line_ends:
                 edges.append(Edge.LINE_END)
-            elif self._belongs_together(place):
-                edges.append(Edge.NONE)
-            elif after_final and (gap or not closes):
-                edges.append(Edge.SENTENCE_END)
-            elif not before[0].isalnum():
-                edges.append(Edge.PUNCTUATION)
-            elif after[0].islower():
-                edges.append(Edge.LOWER_CASE)
             else:
-                edges.append(Edge.SPACE)
+                edges.append(self._edge_in_line(place, after_final))
         if self._raw:
             edges.append(Edge.LINE_END)
         return edges
+
+    def _edge_in_line(self, place: int, after_final: bool) -> Edge:
+        before = self._raw[place - 1]
+        after = self._raw[place]
+        if self._belongs_together(place):
+            return Edge.NONE
+        closes = self.tokens[place] in _CLOSING or after in _FINAL
+        if after_final and (self._gap(place) or not closes):
+            return Edge.SENTENCE_END
+        if not before[0].isalnum():
+            return Edge.PUNCTUATION
+        if after[0].islower():
+            return Edge.LOWER_CASE
+        return Edge.SPACE
 
     def _belongs_together(self, place: int) -> bool:
         """Return whether no sentence can end here, such as behind an opening mark."""
@@ -231,12 +240,12 @@ class TokenisedText:
         return not _stands_alone(before) and not _stands_alone(after)
 
     def _abbreviates(self, place: int) -> bool:
-        if place == 0:
+        """Return whether a full stop at this place follows a single letter."""
+        if place == 0 or self._raw[place] != "." or self._gap(place):
             return False
-        if self._raw[place] != "." or self._gap(place):
-            return False
-        letter = self._raw[place - 1]
-        return len(letter) == 1 and letter.isalpha() and not _stands_alone(letter)
+        before = self._raw[place - 1]
+        is_letter = len(before) == 1 and before.isalpha()
+        return is_letter and not _stands_alone(before)
 
 
 def _has_no_spaces(text: str) -> bool:
@@ -252,15 +261,16 @@ def _stands_alone(raw: str) -> bool:
 
 # --- how likely a sentence ends between two tokens -----------------------------------------------
 
-ODDS, ODDS_LIMIT = 4, 4.0
-"""Gain of a boundary for each doubling of its odds on either side, and the most doublings."""
+ODDS_GAIN = 4
+"""Gain of a boundary for each doubling of its odds on either side."""
+ODDS_LIMIT = 4.0  # doublings
 UNPUNCTUATED = 0.3
 """Count of a sentence as one that ends before its final punctuation."""
 PRIOR = 2
 """The odds beside one token count as this many occurrences of two tokens."""
-TOGETHER, TOGETHER_LIMIT = 3, 4.0
-"""Cost of a boundary for each doubling of the odds that its two tokens follow each other, and the
-most doublings (half as many down)."""
+TOGETHER_COST = 3
+"""Cost of a boundary for each doubling of the odds that its two tokens follow each other."""
+TOGETHER_LIMIT = 4.0  # doublings; half as many down
 CAPITAL = 10
 """Gain of a boundary without a final mark, before a capital that only begins sentences."""
 
@@ -289,11 +299,12 @@ class Habits:
             counts.update(pairwise(tokens))
             _count(self._begins, tokens, 1.0)
             _count(self._ends, tokens[::-1], 1.0)
-            bare = len(tokens)
-            while bare and not is_word(tokens[bare - 1]):
-                bare -= 1
-            if 0 < bare < len(tokens):
-                _count(self._ends, tokens[:bare][::-1], UNPUNCTUATED)
+            stop = len(tokens)
+            while stop and not is_word(tokens[stop - 1]):
+                stop -= 1
+            if 0 < stop < len(tokens):
+                unpunctuated = tokens[:stop]
+                _count(self._ends, unpunctuated[::-1], UNPUNCTUATED)
         self._counts: _Counts = dict(counts)
         self._total = max(1, total)
         self._share = max(1, sentence_count) / self._total
@@ -308,7 +319,7 @@ class Habits:
             odds = self._odds(self._ends, left[::-1], left)
             odds += self._odds(self._begins, right, right)
             together = self._together(left[-1], right[0])
-            gain = int(ODDS * odds - TOGETHER * together)
+            gain = int(ODDS_GAIN * odds - TOGETHER_COST * together)
             is_unmarked = text.edges[place] >= Edge.PUNCTUATION
             if is_unmarked and self._only_begins(right[0]):
                 gain += CAPITAL
@@ -324,10 +335,12 @@ class Habits:
             pair: the same in the order of the text.
         """
         nearest = tokens[0]
-        count = at_edge.get(nearest, 0.0) + 2 * self._share
-        share = count / (self._counts.get(nearest, 0) + 2)
-        count = at_edge.get(tokens, 0.0) + PRIOR * share
-        share = count / (self._counts.get(pair, 0) + PRIOR)
+        count_at_edge = at_edge.get(nearest, 0.0) + 2 * self._share
+        count = self._counts.get(nearest, 0) + 2
+        share = count_at_edge / count
+        count_at_edge = at_edge.get(tokens, 0.0) + PRIOR * share
+        count = self._counts.get(pair, 0) + PRIOR
+        share = count_at_edge / count
         odds = log2(share / self._share)
         return max(-ODDS_LIMIT, min(ODDS_LIMIT, odds))
 
