@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from gtrans.errors import GtransError
@@ -10,6 +10,8 @@ from gtrans.evaluation.boundaries import tokens_of
 from gtrans.evaluation.score_files import PlainLines, ScoreFile, ScoreFiles, all_missing, by_lines
 
 COMMON = "--common-documents"
+DocumentNumbers = dict[int, int]
+"""The number in a file of each document of the main file that it has; both from 0."""
 
 
 def common_documents(files: ScoreFiles) -> tuple[ScoreFiles, list[str]]:
@@ -20,18 +22,20 @@ def common_documents(files: ScoreFiles) -> tuple[ScoreFiles, list[str]]:
     main = files.main
     notes: list[str] = []
     common = set(range(len(main.sizes)))
-    places: dict[str, dict[int, int]] = {}
+    numbers_by_key: dict[str, DocumentNumbers] = {}
     for key, file in files.by_key().items():
-        places[key] = _places_of_documents(file, main)
-        common &= places[key].keys()
-        notes += _lacking_notes(file, main, places[key])
+        numbers = _numbers_in(file, main)
+        numbers_by_key[key] = numbers
+        common &= numbers.keys()
+        notes += _lacking_notes(file, main, numbers)
     if not common:
         raise GtransError(f"no document is in all files; {COMMON} leaves nothing to score")
     if not notes:
         return files, []
     reduced = {}
     for key, file in files.by_key().items():
-        kept = [places[key][number] for number in sorted(common)]
+        numbers = numbers_by_key[key]
+        kept = [numbers[number] for number in sorted(common)]
         reduced[key] = _with_documents(file, main, kept)
     return files.replaced(reduced), list(dict.fromkeys(notes))
 
@@ -39,22 +43,22 @@ def common_documents(files: ScoreFiles) -> tuple[ScoreFiles, list[str]]:
 def _lacking_notes(
     file: ScoreFile,
     main: ScoreFile,
-    places: Mapping[int, int],
+    numbers: DocumentNumbers,
 ) -> list[str]:
+    notes = []
     only_main = []
     for number, name in enumerate(_names_of_documents(main)):
         is_scored = main.ids is None or not all_missing(main.ids.documents[name])
-        if number not in places and is_scored:
+        if number not in numbers and is_scored:
             only_main.append(name)
-    ignored = frozenset[str]() if main.ids is None else main.ids.others
-    matched = set(places.values())
-    only_file = []
-    for place, name in enumerate(_names_of_documents(file)):
-        if place not in matched and name not in ignored:
-            only_file.append(name)
-    notes = []
     if only_main:
         notes.append(_lacking_note(file.path, main.path, only_main))
+    only_file = []
+    ignored = frozenset[str]() if main.ids is None else main.ids.others
+    matched = set(numbers.values())
+    for number, name in enumerate(_names_of_documents(file)):
+        if number not in matched and name not in ignored:
+            only_file.append(name)
     if only_file:
         notes.append(_lacking_note(main.path, file.path, only_file))
     return notes
@@ -72,42 +76,46 @@ def _names_of_documents(file: ScoreFile) -> list[str]:
     if file.ids is not None:
         return list(file.ids.documents)
     names = []
-    first = 0
+    lines = file.plain.places
+    first_sentence = 0
     for number, size in enumerate(file.sizes, start=1):
-        names.append(f"no. {number} ({file.path}:{file.plain.places[first]})")
-        first += size
+        names.append(f"no. {number} ({file.path}:{lines[first_sentence]})")
+        first_sentence += size
     return names
 
 
-def _places_of_documents(file: ScoreFile, main: ScoreFile) -> dict[int, int]:
-    """Map the number of a document in the main file to its number in ``file``."""
-    places: dict[int, int] = {}
+def _numbers_in(file: ScoreFile, main: ScoreFile) -> DocumentNumbers:
     if file.ids is not None and main.ids is not None:
-        own_numbers = {name: number for number, name in enumerate(file.ids.documents)}
-        for number, name in enumerate(main.ids.documents):
-            if name in own_numbers:
-                places[number] = own_numbers[name]
-        return places
-    same_lines = file.ids is None and by_lines(file, main) is not None
-    if same_lines or len(file.sizes) == len(main.sizes):
+        return _numbers_by_ids(list(file.ids.documents), list(main.ids.documents))
+    has_same_lines = file.ids is None and by_lines(file, main) is not None
+    if has_same_lines or len(file.sizes) == len(main.sizes):
         return {number: number for number in range(len(main.sizes))}
-    places = _places_in_plain_text(file, main)
-    if not places:
+    numbers = _numbers_in_plain_text(file, main)
+    if not numbers:
         raise GtransError(
             f"{file.path} has {len(file.sizes)} documents, but {main.path} has {len(main.sizes)}, "
             "and neither their numbers of sentences nor their words tell which one is missing; "
             "give both with ids of their documents"
         )
-    return places
+    return numbers
 
 
-def _places_in_plain_text(file: ScoreFile, main: ScoreFile) -> dict[int, int]:
-    """Map numbers by sizes if only one order fits, else by words; empty: neither is certain."""
+def _numbers_by_ids(ids: Sequence[str], main_ids: Sequence[str]) -> DocumentNumbers:
+    own_numbers = {name: number for number, name in enumerate(ids)}
+    numbers = {}
+    for number, name in enumerate(main_ids):
+        if name in own_numbers:
+            numbers[number] = own_numbers[name]
+    return numbers
+
+
+def _numbers_in_plain_text(file: ScoreFile, main: ScoreFile) -> DocumentNumbers:
+    """Match documents by sizes if only one order fits, else by words; empty: neither is certain."""
     by_size = _only_order(file.sizes, main.sizes)
     if by_size is not None:
         return by_size
-    places: dict[int, int] = {}
-    for place, document in enumerate(file.plain.documents):
+    numbers: DocumentNumbers = {}
+    for own_number, document in enumerate(file.plain.documents):
         shares = {}
         for number, other in enumerate(main.plain.documents):
             if len(other) == len(document):
@@ -119,42 +127,42 @@ def _places_in_plain_text(file: ScoreFile, main: ScoreFile) -> dict[int, int]:
         if largest == 0 or len(candidates) > 1:
             return {}
         best = candidates[0]
-        is_in_order = best > max(places, default=-1)
+        is_in_order = best > max(numbers, default=-1)
         if not is_in_order:
             return {}
-        places[best] = place
-    return places
+        numbers[best] = own_number
+    return numbers
 
 
-def _only_order(sizes: Sequence[int], main_sizes: Sequence[int]) -> dict[int, int] | None:
-    """Map a number in ``main_sizes`` to one in ``sizes``; None unless one way fits."""
-    is_longer = len(sizes) > len(main_sizes)
-    short, long = sizes, main_sizes
-    if is_longer:
-        short, long = main_sizes, sizes
-    first = _subsequence(short, long)
-    backwards = _subsequence(short[::-1], long[::-1])
+def _only_order(sizes: Sequence[int], main_sizes: Sequence[int]) -> DocumentNumbers | None:
+    """Match documents by their sizes in order; None unless exactly one way fits."""
+    if len(sizes) > len(main_sizes):
+        own_numbers = _only_subsequence(main_sizes, sizes)
+        return None if own_numbers is None else dict(enumerate(own_numbers))
+    main_numbers = _only_subsequence(sizes, main_sizes)
+    if main_numbers is None:
+        return None
+    return {number: own_number for own_number, number in enumerate(main_numbers)}
+
+
+def _only_subsequence(wanted: Sequence[int], values: Sequence[int]) -> list[int] | None:
+    """Return the places of the wanted values in order; None unless exactly one way fits."""
+    first = _first_subsequence(wanted, values)
+    backwards = _first_subsequence(wanted[::-1], values[::-1])
     if first is None or backwards is None:
         return None
-    last = [len(long) - 1 - place for place in reversed(backwards)]
-    if first != last:
-        return None
-    if is_longer:
-        return dict(enumerate(first))
-    return {number: place for place, number in enumerate(first)}
+    last = [len(values) - 1 - place for place in reversed(backwards)]
+    return first if first == last else None
 
 
-def _subsequence(wanted: Sequence[int], values: Sequence[int]) -> list[int] | None:
-    """Return the first places of the wanted values in order, or None."""
+def _first_subsequence(wanted: Sequence[int], values: Sequence[int]) -> list[int] | None:
     places: list[int] = []
     for place, value in enumerate(values):
         if len(places) == len(wanted):
             break
         if value == wanted[len(places)]:
             places.append(place)
-    if len(places) < len(wanted):
-        return None
-    return places
+    return places if len(places) == len(wanted) else None
 
 
 def _shared_words(document: Sequence[str], other: Sequence[str]) -> float:
@@ -164,19 +172,19 @@ def _shared_words(document: Sequence[str], other: Sequence[str]) -> float:
     return shared / max(1, len(words | others))
 
 
-def _with_documents(file: ScoreFile, main: ScoreFile, places: Sequence[int]) -> ScoreFile:
+def _with_documents(file: ScoreFile, main: ScoreFile, numbers: Sequence[int]) -> ScoreFile:
     if file.ids is not None:
         names = list(file.ids.documents)
         documents = {}
-        for place in places:
-            name = names[place]
+        for number in numbers:
+            name = names[number]
             documents[name] = file.ids.documents[name]
         all_names = file.ids.others | file.ids.documents.keys()
         others = all_names - documents.keys()
         ids = replace(file.ids, documents=documents, others=others)
         return replace(file, ids=ids)
     texts = by_lines(file, main) or file.plain.documents
-    kept = [texts[place] for place in places]
+    kept = [texts[number] for number in numbers]
     return replace(file, plain=_plain_of(kept))
 
 
@@ -193,10 +201,10 @@ def lacking_documents(file: ScoreFile, main: ScoreFile) -> GtransError | None:
     counts = {len(file.sizes), len(main.sizes)}
     if len(counts) == 1 or 1 in counts:
         return None
-    places = _places_in_plain_text(file, main)
-    if not places:
+    numbers = _numbers_in_plain_text(file, main)
+    if not numbers:
         return None
-    shown = "; ".join(_lacking_notes(file, main, places))
+    shown = "; ".join(_lacking_notes(file, main, numbers))
     shown = shown.replace(", which no score counts", "")
     return GtransError(
         f"{shown}; both files need the same documents, or {COMMON} leaves them out of both"
