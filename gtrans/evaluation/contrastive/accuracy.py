@@ -1,4 +1,4 @@
-"""Accuracy on contrastive sets by phenomenon, distance and group, and comparisons of systems.
+"""Accuracy on contrastive sets, and comparisons of systems.
 
 Items of one document are not independent: intervals and tests are over documents where the set
 names them.
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from statistics import fmean
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from scipy.stats import binomtest, norm
@@ -31,6 +31,13 @@ FLIPS = 2000  # for the interval of a difference
 def document_of(item: Item) -> str:
     """Return the document of an item, or its block; both may be empty."""
     return item.document or item.block
+
+
+class Cluster(NamedTuple):
+    """The items of one document."""
+
+    total: float
+    items: int
 
 
 @dataclass(frozen=True)
@@ -59,14 +66,14 @@ class Sample:
         return fmean(self.values)
 
     @cached_property
-    def clusters(self) -> list[tuple[float, int]]:
-        """Sum and number of the values of each document, or of an item without one."""
-        sums: dict[str | int, tuple[float, int]] = {}
-        for place, value in enumerate(self.values):
-            document = self.documents[place] or place
-            total, count = sums.get(document, (0.0, 0))
-            sums[document] = total + value, count + 1
-        return list(sums.values())
+    def clusters(self) -> list[Cluster]:
+        """The documents; an item without one is a cluster of its own."""
+        clusters: dict[str | int, Cluster] = {}
+        for number, value in enumerate(self.values):
+            document = self.documents[number] or number
+            cluster = clusters.get(document, Cluster(0.0, 0))
+            clusters[document] = Cluster(cluster.total + value, cluster.items + 1)
+        return list(clusters.values())
 
     @property
     def document_count(self) -> int | None:
@@ -77,22 +84,24 @@ class Sample:
     def error(self) -> float:
         """Standard error of the mean over at least two documents, by the jackknife."""
         count = len(self.clusters)
-        total = sum(value for value, _ in self.clusters)
+        total = sum(cluster.total for cluster in self.clusters)
         squares = []
-        for value, size in self.clusters:
-            difference = value - total / self.items * size
-            squares.append((difference / (self.items - size)) ** 2)
+        for cluster in self.clusters:
+            expected = total / self.items * cluster.items
+            difference = cluster.total - expected
+            others = self.items - cluster.items
+            squares.append((difference / others) ** 2)
         return math.sqrt(math.fsum(squares) * (count - 1) / count)
 
     @property
     def equal_documents(self) -> float:
         """Number of equally large documents with as much information."""
-        squares = sum(size**2 for _, size in self.clusters)
+        squares = sum(cluster.items**2 for cluster in self.clusters)
         return self.items**2 / squares
 
     @property
     def quantile(self) -> float:
-        """Student's t at the end of a 95% interval, in standard errors."""
+        """Half of a 95% interval by Student's t, in standard errors."""
         freedom = max(1.0, self.equal_documents - 1)
         return float(student.ppf(0.975, freedom))
 
@@ -118,13 +127,13 @@ def tabulate(
         cell.append((item, value))
     phenomena = dict.fromkeys(phenomenon for phenomenon, _ in cells)
     distances = sorted({distance for _, distance in cells}, key=_distance_order)
-    names = [*phenomena, ALL]
-    distances.append(ALL)
     table = {}
-    for name, distance in product(names, distances):
+    for name, distance in product([*phenomena, ALL], [*distances, ALL]):
         pairs: ItemValues = []
         for (cell_phenomenon, cell_distance), cell in cells.items():
-            if name in (cell_phenomenon, ALL) and distance in (cell_distance, ALL):
+            has_phenomenon = name in (cell_phenomenon, ALL)
+            has_distance = distance in (cell_distance, ALL)
+            if has_phenomenon and has_distance:
                 pairs += cell
         if pairs:
             table[name, distance] = sample(pairs, sample_type)
@@ -193,7 +202,7 @@ def is_right(item: Item, scores: Sequence[float]) -> bool:
 def wilson_interval(right: float, items: float, quantile: float = NORMAL) -> Interval:
     """Return the 95% Wilson interval of an accuracy.
 
-    ``items`` is at least 1; ``quantile`` ends the interval, in standard errors.
+    ``items`` is at least 1; ``quantile``: half of the interval in standard errors.
     """
     share = right / items
     square = quantile**2
@@ -255,47 +264,51 @@ class Change(Sample):
 
         Without documents it is the test of McNemar (1947), Psychometrika 12.
         """
-        sizes = [abs(int(total)) for total, _ in self.clusters if total]
-        if not sizes:
+        differences = [abs(int(cluster.total)) for cluster in self.clusters if cluster.total]
+        if not differences:
             return 1.0
         observed = abs(self.only_other - self.only_first)
-        if max(sizes) == 1:
-            fewer = (len(sizes) - observed) // 2
-            return float(binomtest(fewer, len(sizes)).pvalue)
+        if max(differences) == 1:
+            fewer = (len(differences) - observed) // 2
+            return float(binomtest(fewer, len(differences)).pvalue)
         # The probability of each sum of flipped differences, from the least one.
         probabilities = np.array([1.0])
-        for size in sizes:
+        for difference in differences:
             count = len(probabilities)
-            wider = np.zeros(count + 2 * size)
+            wider = np.zeros(count + 2 * difference)
             wider[:count] = 0.5 * probabilities
-            wider[2 * size :] += 0.5 * probabilities
+            wider[2 * difference :] += 0.5 * probabilities
             probabilities = wider
-        sums = np.arange(len(probabilities)) - sum(sizes)
+        sums = np.arange(len(probabilities)) - sum(differences)
         extreme = np.abs(sums) >= observed
         return float(min(1.0, probabilities[extreme].sum()))
 
     @property
     def interval(self) -> Interval:
-        """95% interval of the difference: values that flips of documents do not reject.
-
-        Without documents it is the adjusted Wald interval of Bonett and Price (2012), Journal of
-        Educational and Behavioral Statistics 37.
-        """
-        if self.document_count:
-            generator = np.random.default_rng(1)
-            signs = generator.choice((-1.0, 1.0), (FLIPS, self.document_count))
-            sums = signs @ np.array(self.clusters)
-            swapped, shares = (sums / self.items).T
-            low, high = not_rejected(swapped, shares, self.mean) or (-1.0, 1.0)
-        else:
-            items = self.items + 2
-            first = (self.only_first + 1) / items
-            other = (self.only_other + 1) / items
-            change = other - first
-            variance = (first + other - change**2) / items
-            radius = NORMAL * math.sqrt(variance)
-            low, high = change - radius, change + radius
+        """95% interval of the difference, from -1 to 1."""
+        low, high = self._flipped_interval() if self.document_count else self._wald_interval()
         return max(low, -1.0), min(high, 1.0)
+
+    def _flipped_interval(self) -> Interval:
+        """Return the differences that random flips of documents do not reject."""
+        generator = np.random.default_rng(1)
+        signs = generator.choice((-1.0, 1.0), (FLIPS, len(self.clusters)))
+        sums = signs @ np.array(self.clusters)
+        swapped, shares = (sums / self.items).T
+        return not_rejected(swapped, shares, self.mean) or (-1.0, 1.0)
+
+    def _wald_interval(self) -> Interval:
+        """Return the adjusted Wald interval of Bonett and Price (2012).
+
+        Journal of Educational and Behavioral Statistics 37.
+        """
+        items = self.items + 2
+        first = (self.only_first + 1) / items
+        other = (self.only_other + 1) / items
+        change = other - first
+        variance = (first + other - change**2) / items
+        radius = NORMAL * math.sqrt(variance)
+        return change - radius, change + radius
 
 
 def changes(
@@ -331,7 +344,7 @@ class Gain(Sample):
 
 
 def margin(item: Item, scores: Sequence[float]) -> float:
-    """Return the first score, the right candidate's, less the best wrong score.
+    """Return the right candidate's score, the first, less the best wrong one.
 
     NaN: there is no wrong candidate, or a score is not finite.
     """
@@ -349,7 +362,7 @@ def gained_margins(
     true: Sequence[Sequence[float]],
     random: Sequence[Sequence[float]],
 ) -> list[float | None]:
-    """Return the gain of every item's :func:`margin` from its own over a shuffled context.
+    """Return each item's :func:`margin` in its own context less the one in a shuffled context.
 
     None: the item has no context, or a margin is NaN.
     """
