@@ -24,7 +24,7 @@ class Verdict:
     Attributes:
         difference: its score minus the baseline's.
         p: of the one-sided test that it is better.
-        interval: 95% interval of the difference; None with fewer than 6 documents.
+        interval: 95% interval of the difference, if any.
     """
 
     system: str
@@ -57,7 +57,7 @@ def compare_candidates(
     measurement: Measurement,
     trials: int = RANDOMISATION_TRIALS,
 ) -> list[Verdict]:
-    """Compare all trained models with the baseline, the first system of ``measurement``."""
+    """Compare all models with the baseline, the first system."""
     # The margin is 0: a candidate rejects the hypothesis that it is at most as good.
     resampled = resample(measurement, bootstrap_trials=1, randomisation_trials=trials, margin=0.0)
     verdicts = []

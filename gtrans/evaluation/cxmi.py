@@ -18,12 +18,12 @@ from gtrans.evaluation.contrastive.accuracy import Gain
 
 @dataclass(frozen=True)
 class ScoredSentence:
-    """A scored sentence of the reference.
+    """A sentence of the reference.
 
     Attributes:
-        document, sentence: numbers from 1, the second within the document.
-        tokens: number of tokens, with the end token.
-        with_context, without_context: log-probabilities, in nats.
+        sentence: number within the document; both are from 1.
+        tokens: with the end token.
+        with_context, without_context: log-probabilities in nats.
     """
 
     document: int
@@ -44,9 +44,8 @@ class Cxmi:
 
     Attributes:
         value: nats per sentence.
-        interval: 95% interval of ``value``; None for a single sentence.
+        interval: 95% interval; None for a single sentence.
         resampled: the jackknife's unit: ``documents``, or ``sentences`` of one document.
-        per_token: nats per token.
     """
 
     value: float

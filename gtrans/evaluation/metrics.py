@@ -48,8 +48,8 @@ class Options:
 
     Attributes:
         tokenize: one of :data:`TOKENIZERS`; None: sacreBLEU's for ``target_lang``.
-        target_lang: also chooses METEOR's stemmer and synonyms, and characters as TER's words.
-        without_spaces: the translations have no spaces between words, in any language.
+        target_lang: also for METEOR's stemmer and synonyms, and characters as TER's words.
+        without_spaces: the text has no spaces between words.
     """
 
     tokenize: str | None = None
@@ -89,7 +89,7 @@ class Metric(ABC):
 
     @abstractmethod
     def signature(self, options: Options, references: int) -> str:
-        """Return the signature, without the unit, for a number of references."""
+        """Return the signature without the unit."""
 
 
 # --- corpora and their scores ---------------------------------------------------------------------
@@ -97,7 +97,7 @@ class Metric(ABC):
 
 @dataclass(frozen=True)
 class Corpus:
-    """References, and their segments.
+    """References and their segments.
 
     Attributes:
         references: the first reference.
@@ -131,8 +131,8 @@ class Measurement:
     Attributes:
         statistics: by system, ``(segments, columns)``; the second column is the length of the
             reference, or 1 for a mean.
-        documents: ``(segments,)`` the document of every segment from 0, ascending.
-        compute: scores ``(...)`` from sums of statistics ``(..., columns)``.
+        documents: the document of every segment from 0, ascending, ``(segments,)``.
+        compute: see :meth:`Metric.compute`.
         neutral: neither more nor less is better.
         of_segment: ``compute`` for single segments, if another.
     """
@@ -173,7 +173,7 @@ def measure(
 
     Args:
         systems: documents by name, with the sentences of the reference unless all metrics have the
-            unit ``document``. An empty sentence is an empty translation.
+            unit ``document``; a sentence may be empty.
         keys: keys of :data:`METRICS`; None: all.
         jobs: processes for a large corpus.
     """
@@ -262,9 +262,9 @@ def _join(documents: Documents, spans: Sequence[Sequence[range]] | None) -> list
 
 
 def _of_sacrebleu(metric: Any, references: _Texts, systems: _Texts) -> list[Statistics]:
-    """Return statistics by system, from the private method that ``sacrebleu --paired-bs`` uses."""
     statistics = []
     for segments in systems:
+        # The private method that ``sacrebleu --paired-bs`` uses.
         rows = metric._extract_corpus_statistics(segments, references)
         statistics.append(np.array(rows, np.float64))
     return statistics
@@ -324,7 +324,7 @@ def build_bleu(options: Options) -> Any:
 def with_words(documents: Documents, options: Options) -> Documents:
     """Return documents in Moses' tokens, without escapes, if ``options`` ask for them.
 
-    Papers with tokenised BLEU count n-grams of these tokens (``multi-bleu.perl``).
+    Tokenised BLEU (``multi-bleu.perl``) counts their n-grams.
     """
     if options.tokenize != MOSES:
         return documents
@@ -362,7 +362,7 @@ def counts_words_by_spaces(key: str, options: Options) -> bool:
 
 
 def _bleu(sums: Statistics, effective_order: bool = False) -> Statistics:
-    """Return BLEU; with ``effective_order`` only of orders that the sentence reaches."""
+    """Return BLEU; ``effective_order``: of orders that the sentence reaches."""
     compute_bleu: Any = BLEU.compute_bleu  # sums are whole numbers in floats
     scores = []
     for row in sums.reshape(-1, 10).tolist():
@@ -405,7 +405,7 @@ def _chrf_metric(options: Options, words: int) -> Any:
 
 
 class _Chrf(Metric):
-    """Columns: n-grams of the translation, of the best reference and of both, for each order.
+    """Columns: n-grams of translation, best reference and both, for each order.
 
     Orders are 1 to 6 characters, then 1 to ``words`` words.
     """
@@ -547,10 +547,7 @@ _word_forms = cache(_WordForms)
 
 
 class _Meteor(Metric):
-    """Columns: METEOR, 1.
-
-    The parameters of Lavie and Agarwal (2007) serve all languages; METEOR 1.5 differs.
-    """
+    """Columns: METEOR, 1; with the parameters of Lavie and Agarwal (2007), unlike METEOR 1.5."""
 
     is_tokenised = True
 

@@ -34,7 +34,7 @@ class ScoreInput:
     Attributes:
         files: paths of the translations by system.
         references: the first reference.
-        systems, counted: see :class:`gtrans.evaluation.texts.Texts`.
+        counted: see :class:`gtrans.evaluation.texts.Texts`.
     """
 
     args: argparse.Namespace
@@ -51,7 +51,7 @@ class ScoreResult:
     """A score's part of the report.
 
     Attributes:
-        details: more values of the first score for JSON, by system.
+        details: more JSON values of the first score, by system.
         lines: a table for ``--details``.
     """
 
@@ -67,10 +67,10 @@ class OtherScore:
 
     Attributes:
         settings: argparse's keyword arguments for the option.
-        reads_texts: needs the texts of the reference or the source.
-        aligned: compares sentences of source, reference and translation.
+        reads_texts: needs the reference or the source.
+        aligned: needs aligned sentences.
         needs: other options that must be given.
-        file: the value of the option is a file that the command reads.
+        file: the option names a file to read.
     """
 
     settings: Mapping[str, Any]
@@ -217,9 +217,8 @@ def segment_score_files(args: argparse.Namespace) -> dict[str, list[str]]:
 def measure_segment_scores(score_input: ScoreInput) -> ScoreResult:
     """Return means over sentences or documents of scores that other programs computed.
 
-    A file has one score a line, or it is JSON: a list of scores, or an object with a list for every
-    system. It may also be an output of ``comet-score``, MetricX, mt-metrics-eval (``.seg.score``)
-    or ``--segments``, with one metric.
+    A file has one score a line, or is a JSON list, a JSON object with a list for every system, or
+    an output of ``comet-score``, MetricX, mt-metrics-eval (``.seg.score``) or ``--segments``.
     """
     files = segment_score_files(score_input.args)
     lower = set(score_input.args.lower_is_better)
@@ -300,7 +299,7 @@ def _scores_by_system(
 
 
 def _keys_of_systems(scores: Mapping[str, object], systems: Mapping[str, str]) -> dict[str, str]:
-    """Map systems to names in ``scores``: their own, or a path like theirs, as in COMET."""
+    """Map systems to keys of ``scores``: their names, or a path like theirs, as in COMET."""
     keys = {}
     for system, path in systems.items():
         if system in scores:

@@ -28,7 +28,6 @@ class PlainLines:
     Attributes:
         lines: all lines, also empty ones.
         sentences: by line number from 1.
-        documents: the sentences of each document.
     """
 
     lines: list[str]
@@ -43,12 +42,7 @@ class PlainLines:
 
 @dataclass(frozen=True)
 class ScoreFile:
-    """A file: documents with ids, or plain text.
-
-    Attributes:
-        ids: None for plain text.
-        plain: empty for a file with ids.
-    """
+    """Documents with ids, or plain text: ``ids`` is None, or ``plain`` is empty."""
 
     path: str
     ids: DocumentsWithIds | None
@@ -76,7 +70,7 @@ class ScoreFiles:
     systems: dict[str, ScoreFile]
 
     def by_key(self) -> dict[str, ScoreFile]:
-        """Return all files, each by a key of its own."""
+        """Return all files by a key."""
         files = {}
         for number, file in enumerate(self.references):
             files[f"reference {number}"] = file
@@ -87,7 +81,7 @@ class ScoreFiles:
         return files
 
     def replaced(self, files: Mapping[str, ScoreFile]) -> ScoreFiles:
-        """Return these files with others in their places, by the keys of :meth:`by_key`."""
+        """Return the files in the places of :meth:`by_key`."""
         references = [files[f"reference {number}"] for number in range(len(self.references))]
         source = files.get("source")
         systems = {name: files[f"system {name}"] for name in self.systems}
@@ -159,7 +153,7 @@ def _read_file(path: str, role: Role, selection: TextSelection) -> ScoreFile:
 
 
 def without_markup_of_rows(files: ScoreFiles) -> tuple[ScoreFiles, list[str]]:
-    """Remove markup from plain text if the reader removed some from rows; return notes, too."""
+    """Remove markup from plain text if rows had some; return notes, too."""
     counts = []
     for file in files.by_key().values():
         if file.ids is not None and file.ids.with_markup:
@@ -206,9 +200,9 @@ def has_lines_of_documents(file: ScoreFile, main: ScoreFile) -> bool:
 
 
 def by_lines(file: ScoreFile, main: ScoreFile) -> Documents | None:
-    """Return plain text with every sentence in the line of its reference, else None.
+    """Return plain text with every sentence in the line of its reference or segment, else None.
 
-    An empty line is an empty translation; the lines of a file with ids are its segments.
+    An empty line is an empty translation.
 
     Raises:
         GtransError: the file may also have a line for each document.

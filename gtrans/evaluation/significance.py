@@ -2,8 +2,8 @@
 
 Sentences of one document are not independent, so whole documents are drawn or swapped.
 
-*Paired approximate randomisation* is the test: two-sided, adjusted for the number of systems by
-Holm's method. The 95% interval contains the differences that the test does not reject.
+*Paired approximate randomisation* is the test: two-sided, adjusted for several systems by Holm's
+method. The 95% interval contains the differences that it does not reject.
 
 *Non-inferiority*: the null hypothesis is a loss of the margin or more. Every unit gets its share of
 the margin back, then units are swapped; p is one-sided.
@@ -40,14 +40,7 @@ _AT_ONCE = 20_000_000  # units of trials in memory
 
 @dataclass(frozen=True)
 class Confidence:
-    """The bootstrap of one system.
-
-    Attributes:
-        interval, level: the 95% interval.
-        mean: mean over all trials.
-        radius: half of the interval.
-        resampled, units: the unit, and their number.
-    """
+    """The bootstrap's interval of one system; ``resampled`` is the unit."""
 
     interval: tuple[float, float]
     mean: float
@@ -61,7 +54,7 @@ class Confidence:
 
 @dataclass(frozen=True)
 class PairedTest:
-    """A two-sided test; ``p_holm`` is adjusted, where there are several systems."""
+    """A two-sided test; ``p_holm`` is adjusted for several systems."""
 
     p: float
     p_sacrebleu: float
@@ -74,7 +67,7 @@ class NonInferiority:
     """The one-sided test that a system loses less than the margin.
 
     Attributes:
-        largest_loss, worst_unit: of a single unit, and its number from 1.
+        worst_unit: number of the unit with the largest loss, from 1.
     """
 
     margin: float
@@ -89,10 +82,10 @@ class Comparison:
     """A system compared with the baseline.
 
     Attributes:
-        resampled, units: the unit, and their number; None: nothing was resampled.
+        resampled: the unit; None: nothing was resampled.
         difference: the system's score minus the baseline's.
         interval: 95% interval of the difference; None with fewer than 6 units.
-        detectable: the least difference that is detected with 80% power.
+        detectable: least difference detected with 80% power.
     """
 
     resampled: str | None
@@ -109,7 +102,7 @@ class Comparison:
 
     @property
     def p(self) -> float:
-        """The p-value of randomisation, adjusted for several systems; 1 without a test."""
+        """The adjusted p-value of randomisation; 1 without a test."""
         test = self.paired_randomisation
         if test is None:
             return 1.0
@@ -124,8 +117,8 @@ class Resampling:
         unit: ``document``, or the unit of the metric's segments.
         units: their number; 0: nothing was resampled.
         confidence: by system.
-        comparisons: by system, without the first one, the baseline.
-        best: the system that is significantly better than every other.
+        comparisons: by system, without the first, the baseline.
+        best: the system that is significantly better than all others.
     """
 
     unit: str
@@ -136,7 +129,7 @@ class Resampling:
 
 
 def seed() -> int | None:
-    """Return the seed of all resampling, ``SACREBLEU_SEED``; None: another in every call."""
+    """Return ``SACREBLEU_SEED``; None: another seed in every call."""
     value = os.environ.get("SACREBLEU_SEED", "12345").lower()
     if value != "none" and not (value.isdecimal() and value.isascii()):
         raise GtransError(f"`SACREBLEU_SEED` must be a number or none, but is '{value}'.")
@@ -152,12 +145,12 @@ def resample(
     margin: float | None = None,
     all_tests: bool = False,
 ) -> Resampling:
-    """Compute confidence intervals of all systems, and compare each system with the first.
+    """Compute confidence intervals of all systems, and compare each with the first.
 
     Args:
-        unit: ``sentence``: the segments of the metric, as in ``sacrebleu --paired-bs``; ``none``:
+        unit: ``sentence``: segments of the metric, as in ``sacrebleu --paired-bs``; ``none``:
             differences alone.
-        margin: points of the score for the test of non-inferiority, if any.
+        margin: points of the score for the test of non-inferiority.
         all_tests: also the paired bootstrap.
     """
     grouped = unit == "document" and measurement.unit != "document"
@@ -246,7 +239,6 @@ def _randomised(
     trials: int,
     margin: float | None,
 ) -> Comparison:
-    """Return the comparison with the tests of approximate randomisation, and their interval."""
     difference = comparison.difference
     swapped, shares = _swapped(pair, trials)
     non_inferiority = None
@@ -354,7 +346,7 @@ def _rejects(swapped: Statistics, shares: Statistics, observed: float, true: flo
 
 
 def least_p(units: int, systems: int) -> float:
-    """Return the smallest p-value that randomisation can give, adjusted for the systems."""
+    """Return the smallest adjusted p-value that randomisation can give."""
     return min(1.0, systems * 2.0 ** (1 - units))
 
 
@@ -387,7 +379,7 @@ def _drawn(units: int, trials: int) -> Statistics:
 def _swapped(pair: _Pair, trials: int) -> tuple[Statistics, Statistics]:
     """Return the difference in each trial of swapped units, and the share of a true difference.
 
-    Units have shares by their reference length; a trial's share is from -1 (all swapped) to 1.
+    Units have shares by their reference length; -1: all units are swapped.
     """
     base = pair.base
     other = pair.other
@@ -423,7 +415,7 @@ def _confidence(trials: Statistics, resampled: str, units: int) -> Confidence:
 
 
 def p_value(trials: NDArray[Any], observed: float) -> float:
-    """Return the two-sided p-value; the observed value counts as a trial."""
+    """Return the two-sided p-value; the observed value is a trial."""
     return _p_above(np.abs(trials), abs(observed))
 
 

@@ -50,10 +50,9 @@ PartTest = Callable[[Measurement], Resampling]
 
 @dataclass(frozen=True)
 class CorpusPart:
-    """Sentences whose position or length is in a range.
+    """Sentences whose position or length is from ``first`` to ``last`` (None: no bound).
 
     Attributes:
-        first, last: ends of the range; ``last`` is None: no bound.
         scores: by system; None: the part is empty.
         comparisons: with the first system, if tested.
     """
@@ -74,8 +73,8 @@ class Report:
         parts: s-BLEU of parts of the corpus, by key of their table.
         coverage: by resegmented system.
         resegmented: keys of scores of resegmented translations.
-        details: more values by key of the score and system.
-        tables: for ``--details``.
+        details: more JSON values by key of the score and system.
+        tables: lines for ``--details``.
     """
 
     systems: list[str]
@@ -100,8 +99,7 @@ def by_part(
 ) -> dict[str, list[CorpusPart]]:
     """Return s-BLEU by the position of a sentence in its document, and by its length.
 
-    As in Feng et al. (2022), figure 3, and Yang et al. (2022), figure 12. BLEU depends on length:
-    compare systems within a part.
+    As in Feng et al. (2022), figure 3, and Yang et al. (2022), figure 12.
 
     Args:
         lengths: tokens of each sentence of the first reference.
@@ -185,7 +183,6 @@ def _json_of_part(part: CorpusPart) -> dict[str, Any]:
 
 
 def _json_of(result: Confidence | Comparison | Coverage) -> dict[str, Any]:
-    """Return all fields that are not None."""
     return asdict(result, dict_factory=_without_none)
 
 
@@ -249,8 +246,8 @@ class Column:
 
     Attributes:
         path: keys in the JSON object of a score, separated by dots.
-        csv: names in CSV, each with its key or index in a value of several parts.
-        show: formats the value with the digits of the score.
+        csv: headings in CSV, each with its key or index in a value of several parts.
+        show: formats the value with a number of digits.
         latex: heading in LaTeX; empty: not a column there.
     """
 
@@ -314,7 +311,7 @@ COLUMNS = (
 
 
 def to_csv(report: Report) -> str:
-    """Return a line for each score of each system, with a heading; numbers are not rounded."""
+    """Return a line for each score of each system; numbers are not rounded."""
     text = io.StringIO()
     names = list(_CSV_HEAD)
     for column in COLUMNS:
@@ -362,7 +359,7 @@ def write_rows(
     rows: Iterable[Mapping[str, Any]],
     inputs: Sequence[StrPath] = (),
 ) -> None:
-    """Write rows as JSON lines to ``*.jsonl``, else as a tab-separated table with a heading."""
+    """Write rows as JSON lines to ``*.jsonl``, else as a tab-separated table."""
     as_json = str(path).endswith(".jsonl")
     with atomic_writer(path, inputs) as file:
         for number, row in enumerate(rows):
@@ -379,7 +376,7 @@ def _cell(value: Any) -> str:
 
 
 def to_text(report: Report, details: bool = False) -> list[str]:
-    """Return the report as lines; ``details``: also parts of the corpus and neutral scores."""
+    """Return lines; ``details``: also parts of the corpus and neutral scores."""
     lines = _score_lines(report, details)
     if details:
         for table, parts in report.parts.items():
@@ -466,8 +463,8 @@ def _part_lines(report: Report, table: str, parts: Sequence[CorpusPart]) -> list
 def to_latex(report: Report) -> str:
     """Return a ``tabular`` for ``booktabs``: systems in rows, metrics in columns.
 
-    Bold scores are significantly better than all others of the column; a dagger marks a significant
-    difference from the first system.
+    Bold scores are significantly better than all others; a dagger marks a significant difference
+    from the first system.
     """
     lines = [LATEX_HEAD, *_latex_comments(report)]
     heads = []

@@ -1,7 +1,6 @@
 """The texts that ``gtrans score`` compares: documents with the sentences of the reference.
 
-A file that cannot be matched with certainty is rejected: nobody would notice a score of shifted
-sentences.
+A file that cannot be matched with certainty is rejected: nobody would notice shifted sentences.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class Texts:
         references: may be empty.
         systems: by name; an empty sentence is an empty translation.
         counted: whether each segment is scored; documents without scored segments are left out.
-        whole_documents_file: a translation with one line for each document.
+        whole_documents_file: a file with one line for each document.
     """
 
     references: list[Documents]
@@ -87,8 +86,8 @@ def read_texts(
         references: paths; all files must match the first one, or the source without references.
         systems: paths by name, which also chooses among systems in one file.
         alignment: ``aligned``: translations have the reference's sentences; ``whole``: only its
-            documents; ``resegmented``: they are split into the reference's sentences.
-        always_resegment: also split documents whose lines seem to be the reference's sentences.
+            documents; ``resegmented``: they are split into its sentences.
+        always_resegment: see :class:`~gtrans.evaluation.resegment.Resegmenter`.
         only_common: leave out documents that one of the files lacks.
     """
     files = read_files(references, source, systems, replace(selection, without_markup=True))
@@ -346,11 +345,7 @@ def _hint_of_empty_lines(file: ScoreFile, main: ScoreFile) -> str:
 
 
 def _plain_by_documents(file: ScoreFile, main: ScoreFile) -> Documents:
-    """Return plain text as the documents of the main file, with lines of any kind.
-
-    Rules in order: the main file's lines, where an empty translation is no boundary; as many
-    documents; one line for each document.
-    """
+    """Return plain text as the documents of the main file, with lines of any kind."""
     plain = file.plain
     count = len(plain.documents)
     expected = len(main.sizes)
@@ -391,8 +386,7 @@ def _matched_by_ids(
 ) -> list[list[str]]:
     """Return a translation's documents with the segments of a reference, in its order.
 
-    The reference's own text stands for a segment that cannot be scored. ``number`` chooses one of
-    several references.
+    The reference's own text stands for a segment that cannot be scored.
     """
     documents = _segments_by_document(translation, reference)
     matched = []
