@@ -39,6 +39,7 @@ from gtrans.models.base.planning import (
 from gtrans.models.base.presets import register_system, sizes
 from gtrans.modules.bert import CLS, SEP
 from gtrans.modules.group_attention import DocumentLayout, Plan
+from gtrans.modules.layer_fusion import TokenSelection
 from gtrans.modules.transformer import LayerInputs
 from gtrans.option_types import option
 
@@ -148,8 +149,8 @@ class FlatTransformerEncoder(Encoder):
             inputs = of_windows if number < self.bottom_layers else of_sentences
             layers.append(partial(layer, inputs=inputs))
         embedded = self.embedded(src_tokens, window, segments)
-        keep = partial(torch.index_select, dim=0, index=plan["kept"])
-        fused, _ = self.run(embedded, layers, cut=(self.bottom_layers, keep))
+        selection = TokenSelection(self.bottom_layers, plan["kept"])
+        fused, _ = self.run(embedded, layers, selection=selection)
         return EncoderOutput(fused[0], plan["source"], None, [])
 
 

@@ -171,16 +171,14 @@ class GtransFusion(DocumentModel):
         return super().forward(*args, **kwargs)
 
 
-def _layer_fusion(cfg: Any, side: str, dim: int) -> LayerFusion | None:
+def _layer_fusion(cfg: Any, side: str, dim: int) -> LayerFusion:
     layers = int(getattr(cfg, f"{side}_layers"))
     if cfg.system == "dlcl":
         return LayerCombination(layers, dim)
     if cfg.system == "mlrf":
         return RepresentationFusion(layers, dim)
-    if cfg.system == "ta":
-        # The last layer is the output, but the decoder reads the stored states of all.
-        return LayerFusion()
-    return None
+    # With "ta", too, the last layer is the output; the decoder reads the stored states of all.
+    return LayerFusion()
 
 
 def _has_parameters(model: GtransFusion, _: Any) -> None:

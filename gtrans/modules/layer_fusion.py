@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -42,12 +43,29 @@ class LayerFusion(nn.Module):
         return states[-1][None]
 
 
+@dataclass(frozen=True)
+class TokenSelection:
+    """A choice of tokens for the upper layers of a stack.
+
+    Attributes:
+        bottom_layers: how many layers read all tokens.
+        kept: ``(kept tokens,)`` indices of the tokens that the layers above them read.
+    """
+
+    bottom_layers: int
+    kept: Tensor
+
+    def select(self, states: Sequence[Tensor]) -> list[Tensor]:
+        """``(tokens, dim) -> (kept tokens, dim)`` for each state."""
+        return [state.index_select(0, self.kept) for state in states]
+
+
 def run_layers(
     fusion: LayerFusion,
     layers: Sequence[Callable[[Tensor], Tensor]],
     x: Tensor,
     keep_all: bool = False,
-    cut: tuple[int, Callable[[Tensor], Tensor]] | None = None,
+    selection: TokenSelection | None = None,
 ) -> tuple[Tensor, list[Tensor]]:
     """Run a stack.
 
@@ -56,23 +74,22 @@ def run_layers(
         layers: from the bottom.
         x: ``(.., dim)`` the embedded input.
         keep_all: return the states of all layers, even if ``fusion`` reads only the last.
-        cut: how many layers read all tokens, and a function that drops tokens for the others; None:
-            all layers read all tokens.
+        selection: the tokens of the upper layers; None: all layers read all tokens.
 
     Returns:
         the result ``(groups, .., dim)``, and the states of input and layers, or of the last layer.
     """
     states = [fusion.remember(x, 0)]
-    most = len(layers) if cut is None else min(cut[0], len(layers))
-    for number, layer in enumerate([*layers, None]):
-        if cut is not None and number == most:
-            states = [cut[1](state) for state in states]
-        if layer is not None:
-            output = layer(fusion.layer_input(states))
-            state = fusion.remember(output, number + 1)
-            if not (keep_all or fusion.reads_all):
-                states.clear()
-            states.append(state)
+    for number, layer in enumerate(layers):
+        if selection is not None and number == selection.bottom_layers:
+            states = selection.select(states)
+        output = layer(fusion.layer_input(states))
+        state = fusion.remember(output, number + 1)
+        if not (keep_all or fusion.reads_all):
+            states.clear()
+        states.append(state)
+    if selection is not None and selection.bottom_layers >= len(layers):
+        states = selection.select(states)
     result: Tensor = fusion(states)
     return result, states
 

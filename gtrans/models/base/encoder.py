@@ -17,7 +17,7 @@ from gtrans.models.base.options import StackConfig
 from gtrans.models.base.planning import Planner
 from gtrans.modules.embedding import Embedder, LearnedPositions
 from gtrans.modules.group_attention import DocumentLayout, Plan
-from gtrans.modules.layer_fusion import LayerFusion, run_layers
+from gtrans.modules.layer_fusion import LayerFusion, TokenSelection, run_layers
 from gtrans.modules.memory import MemoryFlow
 from gtrans.modules.transformer import EncoderLayer, LayerInputs, LayerSpec, PackedContext
 
@@ -42,7 +42,7 @@ class StackDesign:
 
     spec: LayerSpec
     self_kinds: Sequence[str]
-    fusion: Callable[[], LayerFusion | None]
+    fusion: Callable[[], LayerFusion]
     cross_kinds: Sequence[str] = ()
     by_sentence: bool = False
     has_groups: bool = False
@@ -83,6 +83,7 @@ class Stack(nn.Module):
     layers: nn.ModuleList
     start: int | None = None
     planner: Planner
+    fusion: LayerFusion
     embed_positions: LearnedPositions | None
     layernorm_embedding: nn.LayerNorm | None
 
@@ -118,7 +119,7 @@ class Stack(nn.Module):
         self.used_layers = design.used_layers or len(self.layers)
         self.fusion = design.fusion()
         ends_with_norm = design.spec.pre_norm and design.final_norm
-        if self.fusion is not None and self.fusion.normalises:
+        if self.fusion.normalises:
             ends_with_norm = False
         self.layer_norm = design.spec.norm() if ends_with_norm else None
 
@@ -149,19 +150,14 @@ class Stack(nn.Module):
         x: Tensor,
         layers: Sequence[Callable[[Tensor], Tensor]],
         keep_all: bool = False,
-        cut: tuple[int, Callable[[Tensor], Tensor]] | None = None,
+        selection: TokenSelection | None = None,
     ) -> tuple[Tensor, list[Tensor]]:
         """Run the layers in use, and the LayerNorm at the end, on ``x (tokens, dim)``.
 
-        ``keep_all`` and ``cut`` as in :func:`gtrans.modules.layer_fusion.run_layers`. Returns the
-        output ``(groups, tokens, dim)``, and the stored states; without fusion the last one.
+        Arguments and results as in :func:`gtrans.modules.layer_fusion.run_layers`.
         """
-        layers = layers[: self.used_layers]
-        if self.fusion is None:
-            last = _run_plain(layers, x, cut)
-            output, states = last[None], [last]
-        else:
-            output, states = run_layers(self.fusion, layers, x, keep_all, cut)
+        used_layers = layers[: self.used_layers]
+        output, states = run_layers(self.fusion, used_layers, x, keep_all, selection)
         if self.layer_norm is not None:
             output = self.layer_norm(output)
         return output, states
@@ -171,21 +167,6 @@ class Stack(nn.Module):
         if self.embed_positions is None or self.embed.by_sentence:
             return sys.maxsize
         return self.embed_positions.size
-
-
-def _run_plain(
-    layers: Sequence[Callable[[Tensor], Tensor]],
-    x: Tensor,
-    cut: tuple[int, Callable[[Tensor], Tensor]] | None,
-) -> Tensor:
-    bottom = layers if cut is None else layers[: cut[0]]
-    for layer in bottom:
-        x = layer(x)
-    if cut is not None:
-        x = cut[1](x)
-    for layer in layers[len(bottom) :]:
-        x = layer(x)
-    return x
 
 
 @dataclass

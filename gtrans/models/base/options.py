@@ -241,15 +241,15 @@ def check_fusion(cfg: Any) -> None:
         raise GtransError(f"`--keep-encoder-layers` must be 1 to {layers}, but is {kept}.")
 
 
-def group_fusion(cfg: Any, side: str, pre_norm: bool = False) -> LayerFusion | None:
-    """Build the fusion of one side (Eq 1-4); None: its layers are not fused.
+def group_fusion(cfg: Any, side: str, pre_norm: bool = False) -> LayerFusion:
+    """Build the fusion of one side (Eq 1-4), or the plain stack.
 
     With ``pre_norm`` the LayerNorm of Eq 2 is the stack's last one.
     """
     layers, dim = int(getattr(cfg, f"{side}_layers")), int(cfg.encoder_embed_dim or 0)
     size = _group_size(cfg, side)
     if not size:
-        return None
+        return LayerFusion()
     bias = float(cfg.fusion_bias or 0)
     if side == "encoder":
         return EncoderGroupFusion(layers, size, dim, not pre_norm, bias)
