@@ -20,7 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from gtrans.modules.group_attention import DocumentLayout, Ints, to_device
+from gtrans.modules.group_attention import DocumentLayout, Ints, Positions, to_device
 
 Sources = dict[int, tuple[Tensor, Tensor]]
 """Keys and values by the number of the layer that attends to them."""
@@ -401,14 +401,14 @@ class DecodeState:
             columns = torch.arange(pairs[0].size(2), device=lengths.device)
             self._trees["global"].begin_with(pairs, columns < lengths[:, None])
 
-    def positions(self) -> tuple[Tensor | int, int]:
-        """Return positions, ``(hypotheses,)`` or one for all, and a number above all of them."""
+    def positions(self) -> Positions:
+        """Return the positions of the current tokens."""
         end = self._most_read + self.step + 1
         if self.by_sentence:
-            return self.position_in_sentence, end
+            return Positions(self.position_in_sentence, end)
         if self._read is None:
-            return self.step, end
-        return self._read + self.step, end
+            return Positions(self.step, end)
+        return Positions(self._read + self.step, end)
 
     @property
     def in_several(self) -> Tensor:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from gtrans.errors import GtransError
-from gtrans.modules.group_attention import to_device
+from gtrans.modules.group_attention import Positions, to_device
 from gtrans.modules.transformer import dropout
 
 # fairseq's padding_idx + 1.
@@ -174,7 +174,7 @@ class Embedder(nn.Module):
     def forward(
         self,
         tokens: Tensor,
-        positions: tuple[Tensor | int, int],
+        positions: Positions,
         table: nn.Embedding,
         learned: LearnedPositions | None = None,
         norm: nn.LayerNorm | None = None,
@@ -184,14 +184,14 @@ class Embedder(nn.Module):
 
         Args:
             tokens: ``(tokens,)`` ids.
-            positions: ``(tokens,)`` or one for all, and a number above all.
+            positions: of the tokens.
             table: the word embeddings.
             learned: learned positions; None: sinusoidal ones.
             norm: LayerNorm on the sum, or None.
             segments: ``(tokens, dim)`` embedded token types, or None.
         """
         embed_position = self.sinusoid if learned is None else learned
-        position = embed_position(*positions)
+        position = embed_position(positions.numbers, positions.end)
         x = self.scale * table(tokens) + position
         if segments is not None:
             x = x + segments

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -65,6 +65,18 @@ def with_tensors(plan: Any, change: Callable[[Tensor], Tensor]) -> Any:
 
 
 # ---- layout: which token belongs to which sentence -----------------------------------------------
+
+
+class Positions(NamedTuple):
+    """Positions of tokens, from 0.
+
+    Attributes:
+        numbers: ``(tokens,)``, or one for all tokens.
+        end: above all of them.
+    """
+
+    numbers: Tensor | int
+    end: int
 
 
 @dataclass(frozen=True)
@@ -227,6 +239,12 @@ class DocumentLayout(PlanPart):
     def is_dense(self) -> bool:
         """Whether the batch holds no padding."""
         return self.tokens == self.shape[0] * self.shape[1]
+
+    def positions(self, by_sentence: bool) -> Positions:
+        """Return the positions of the tokens in their documents or sentences."""
+        if by_sentence:
+            return Positions(self.position_in_sentence, self.longest_sentence)
+        return Positions(self.position, self.longest)
 
     def pack(self, padded: Tensor) -> Tensor:
         """``(batch, length, ..) -> (tokens, ..)``."""

@@ -16,7 +16,7 @@ from gtrans.data.frame import Frame
 from gtrans.models.base.options import StackConfig
 from gtrans.models.base.planning import Planner
 from gtrans.modules.embedding import Embedder, LearnedPositions
-from gtrans.modules.group_attention import DocumentLayout, Plan
+from gtrans.modules.group_attention import DocumentLayout, Plan, Positions
 from gtrans.modules.layer_fusion import LayerFusion, TokenSelection, run_layers
 from gtrans.modules.memory import MemoryFlow
 from gtrans.modules.transformer import EncoderLayer, LayerInputs, LayerSpec, PackedContext
@@ -124,25 +124,26 @@ class Stack(nn.Module):
         self.layer_norm = design.spec.norm() if ends_with_norm else None
 
     def embedding(
-        self, tokens: Tensor, positions: tuple[Tensor | int, int], segments: Tensor | None = None
+        self, tokens: Tensor, positions: Positions, segments: Tensor | None = None
     ) -> Tensor:
-        """Return embeddings ``(tokens, dim)`` of ids ``tokens (tokens,)``.
-
-        ``positions``: of each token ``(tokens,)`` or of all, and a number above them.
-        """
+        """Return embeddings ``(tokens, dim)`` of ids ``tokens (tokens,)``."""
         if self.start is not None:
             tokens = tokens.masked_fill(tokens.eq(self.frame.eos), self.start)
-        norm, learned = self.layernorm_embedding, self.embed_positions
-        x: Tensor = self.embed(tokens, positions, self.embed_tokens, learned, norm, segments)
+        x: Tensor = self.embed(
+            tokens,
+            positions,
+            self.embed_tokens,
+            learned=self.embed_positions,
+            norm=self.layernorm_embedding,
+            segments=segments,
+        )
         return x
 
     def embedded(
         self, tokens: Tensor, layout: DocumentLayout, segments: Tensor | None = None
     ) -> Tensor:
         """Return packed embeddings ``(tokens, dim)``; ``segments (tokens, dim)`` are added."""
-        positions: tuple[Tensor | int, int] = layout.position, layout.longest
-        if self.embed.by_sentence:
-            positions = layout.position_in_sentence, layout.longest_sentence
+        positions = layout.positions(self.embed.by_sentence)
         return self.embedding(layout.pack(tokens), positions, segments)
 
     def run(
