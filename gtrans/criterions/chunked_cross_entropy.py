@@ -91,10 +91,10 @@ class ChunkedCrossEntropy(FairseqCriterion):
             states.projection,
             target.repeat(groups),
             (weights[:, None] * real).flatten(),
-            self.smoothing,
-            self.softmax_rows,
-            self.report_accuracy,
-            states.bias,
+            smoothing=self.smoothing,
+            rows=self.softmax_rows,
+            predict=self.report_accuracy,
+            bias=states.bias,
         )
         size = sample["target"].size(0) if self.sentence_avg else sample["ntokens"]
         logged = {

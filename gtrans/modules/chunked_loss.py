@@ -11,7 +11,7 @@ vanishing, the backward pass computes the logits again.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -101,79 +101,135 @@ def chunked_loss(
         predict: also find the most probable words.
         bias: ``(vocabulary,)``, or None.
     """
-    rows = rows_of(projection.size(0), rows, projection.is_cuda)
-    dtype = autocast_dtype(features.device) or features.dtype
+    settings = _LossSettings(
+        smoothing=smoothing,
+        rows=rows_of(projection.size(0), rows, projection.is_cuda),
+        predict=predict,
+        with_gradient=torch.is_grad_enabled(),
+        dtype=autocast_dtype(features.device) or features.dtype,
+    )
     total, smoothed, plain, *predicted = _ChunkedLoss.apply(  # type: ignore[no-untyped-call]
         features,
         projection,
         bias,
         weights,
         target,
-        smoothing,
-        rows,
-        predict,
-        torch.is_grad_enabled(),
-        dtype,
+        settings,
     )
     return Losses(total, smoothed, plain, predicted[0] if predict else None)
 
 
+@dataclass(frozen=True)
+class _LossSettings:
+    """Arguments of :func:`chunked_loss`, and ``dtype``, the precision of the logits."""
+
+    smoothing: float
+    rows: int
+    predict: bool
+    with_gradient: bool
+    dtype: torch.dtype
+
+
+@dataclass(frozen=True)
+class _LossInputs:
+    """Tensors of :func:`chunked_loss`, in the precision of the logits."""
+
+    features: Tensor
+    projection: Tensor
+    bias: Tensor | None
+    target: Tensor
+
+
+class _Gradients:
+    """The gradients of features, projection and bias, each if ``wanted``, summed over chunks."""
+
+    def __init__(self, inputs: _LossInputs, wanted: Sequence[bool]) -> None:
+        features, projection = inputs.features, inputs.projection
+        self.any_wanted = any(wanted)
+        # In half precision a sum would lose the terms that the last chunks add.
+        self._single = torch.promote_types(projection.dtype, torch.float32)
+        self._projection = projection
+        self._of_features: Tensor | None = None
+        self._of_projection: Tensor | None = None
+        self._of_bias: Tensor | None = None
+        if wanted[0]:
+            self._of_features = torch.empty_like(features)
+        if wanted[1]:
+            self._of_projection = torch.zeros_like(projection, dtype=self._single)
+        if wanted[2]:
+            self._of_bias = torch.zeros_like(projection[:, 0], dtype=self._single)
+
+    def add(self, chunk: slice, features: Tensor, of_logits: Tensor) -> None:
+        """Add a chunk: ``features (rows, dim)``, gradient ``of_logits (rows, vocabulary)``."""
+        if self._of_features is not None:
+            torch.mm(of_logits, self._projection, out=self._of_features[chunk])
+        if self._of_projection is not None:
+            if self._of_projection.dtype == features.dtype:
+                self._of_projection.addmm_(of_logits.t(), features)
+            else:
+                self._of_projection += of_logits.t() @ features
+        if self._of_bias is not None:
+            self._of_bias += of_logits.sum(0, dtype=self._single)
+
+    def converted(self, dtypes: Sequence[torch.dtype]) -> list[Tensor | None]:
+        """Return the gradients in the types of the parameters; None where not wanted."""
+        converted: list[Tensor | None] = []
+        gradients = (self._of_features, self._of_projection, self._of_bias)
+        for gradient, dtype in zip(gradients, dtypes, strict=True):
+            converted.append(None if gradient is None else gradient.to(dtype))
+        return converted
+
+
+def _log_probs(features: Tensor, inputs: _LossInputs) -> Tensor:
+    """``(rows, dim) -> (rows, vocabulary)``, at least in single precision."""
+    logits = F.linear(features, inputs.projection, inputs.bias)
+    single = torch.promote_types(features.dtype, torch.float32)
+    return logits.to(single).log_softmax(1)
+
+
 def _in_chunks(
-    features: Tensor,
-    projection: Tensor,
-    bias: Tensor | None,
+    inputs: _LossInputs,
     weights: Tensor,
-    target: Tensor,
-    smoothing: float,
-    rows: int,
-    dtypes: Sequence[torch.dtype],
-    wanted: Sequence[bool],
-    predict: bool = False,
-) -> tuple[list[Tensor], list[Tensor | None]]:
-    """Return smoothed and plain losses, with ``predict`` words; and the ``wanted`` gradients."""
-    share = smoothing / max(projection.size(0) - 1, 1)
+    settings: _LossSettings,
+    gradients: _Gradients,
+) -> list[Tensor]:
+    """Return smoothed and plain losses, with ``predict`` words; add to ``gradients``."""
+    vocabulary = inputs.projection.size(0)
+    share = settings.smoothing / max(vocabulary - 1, 1)
     # The rest for the right word when every word has its share.
-    right = 1 - smoothing - share
-    features_gradient = torch.empty_like(features) if wanted[0] else None
-    # In half precision a sum would lose the terms that the last chunks add.
-    single = torch.promote_types(projection.dtype, torch.float32)
-    projection_gradient = torch.zeros_like(projection, dtype=single) if wanted[1] else None
-    bias_gradient = torch.zeros_like(projection[:, 0], dtype=single) if wanted[2] else None
-    columns: tuple[list[Tensor], ...] = ([], [], [])
-    for at in range(0, features.size(0), rows):
-        part = slice(at, at + rows)
-        x = features[part]
-        words = target[part, None]
-        logits = F.linear(x, projection, bias)
-        log_probs = logits.to(torch.promote_types(x.dtype, torch.float32)).log_softmax(1)
-        del logits
+    right = 1 - settings.smoothing - share
+    all_smoothed: list[Tensor] = []
+    all_plain: list[Tensor] = []
+    all_predicted: list[Tensor] = []
+    for begin in range(0, inputs.features.size(0), settings.rows):
+        chunk = slice(begin, begin + settings.rows)
+        features = inputs.features[chunk]
+        words = inputs.target[chunk, None]
+        log_probs = _log_probs(features, inputs)
         plain = -log_probs.gather(1, words).squeeze(1)
-        smoothed = plain if share == 0 else right * plain - share * log_probs.sum(1)
-        columns[0].append(smoothed)
-        columns[1].append(plain)
-        if predict:
-            columns[2].append(log_probs.argmax(1))
-        if any(wanted):
+        smoothed = plain
+        if share:
+            smoothed = right * plain - share * log_probs.sum(1)
+        all_smoothed.append(smoothed)
+        all_plain.append(plain)
+        if settings.predict:
+            all_predicted.append(log_probs.argmax(1))
+        if gradients.any_wanted:
             # The gradient of the logits takes the place of the log-probabilities.
-            factors = weights[part, None].to(log_probs)
-            gradient = log_probs.exp_()
+            factors = weights[chunk, None].to(log_probs)
+            of_logits = log_probs.exp_()
             if share:
-                gradient.sub_(share)
-            gradient.mul_(factors).scatter_add_(1, words, -right * factors)
-            gradient = gradient.to(features.dtype)
-            if features_gradient is not None:
-                torch.mm(gradient, projection, out=features_gradient[part])
-            if projection_gradient is not None and projection_gradient.dtype == x.dtype:
-                projection_gradient.addmm_(gradient.t(), x)
-            elif projection_gradient is not None:
-                projection_gradient += gradient.t() @ x
-            if bias_gradient is not None:
-                bias_gradient += gradient.sum(0, dtype=single)
-            del gradient
+                of_logits.sub_(share)
+            of_logits.mul_(factors)
+            of_logits.scatter_add_(1, words, -right * factors)
+            of_logits = of_logits.to(features.dtype)
+            gradients.add(chunk, features, of_logits)
+            del of_logits
         del log_probs  # before the next chunk has its own
-    losses = [torch.cat(column) for column in columns if column]
-    gradients = zip((features_gradient, projection_gradient, bias_gradient), dtypes, strict=True)
-    return losses, [x if x is None else x.to(dtype) for x, dtype in gradients]
+    columns = [all_smoothed, all_plain]
+    if settings.predict:
+        columns.append(all_predicted)
+    return [torch.cat(column) for column in columns]
 
 
 class _ChunkedLoss(torch.autograd.Function):
@@ -185,44 +241,49 @@ class _ChunkedLoss(torch.autograd.Function):
         bias: Tensor | None,
         weights: Tensor,
         target: Tensor,
-        smoothing: float,
-        rows: int,
-        predict: bool,
-        with_gradient: bool,
-        dtype: torch.dtype,
+        settings: _LossSettings,
     ) -> tuple[Tensor, ...]:
-        dtypes = features.dtype, projection.dtype, projection.dtype
-        ctx.settings = smoothing, rows, dtypes
-        wanted = [with_gradient and needed for needed in ctx.needs_input_grad[:3]]
-        ctx.later = any(wanted) and dtype == torch.float16
-        now = [False] * 3 if ctx.later else wanted
-        lowered = None if bias is None else bias.to(dtype)
-        inputs = features.to(dtype), projection.to(dtype), lowered
+        dtype = settings.dtype
+        lowered_bias = None if bias is None else bias.to(dtype)
+        inputs = _LossInputs(features.to(dtype), projection.to(dtype), lowered_bias, target)
+        wanted = [settings.with_gradient and needed for needed in ctx.needs_input_grad[:3]]
+        ctx.settings = settings
+        ctx.dtypes = features.dtype, projection.dtype, projection.dtype
+        ctx.in_backward = any(wanted) and dtype == torch.float16
+        if ctx.in_backward:
+            wanted = [False, False, False]
         with without_autocast(features.device):
-            (smoothed, plain, *predicted), ctx.gradients = _in_chunks(
-                *inputs, weights, target, smoothing, rows, dtypes, now, predict
-            )
-        ctx.save_for_backward(weights, smoothed, *((*inputs, target) if ctx.later else ()))
-        ctx.mark_non_differentiable(smoothed, plain, *predicted)
-        return (smoothed * weights).sum(), smoothed, plain, *predicted
+            gradients = _Gradients(inputs, wanted)
+            losses = _in_chunks(inputs, weights, settings, gradients)
+            ctx.gradients = gradients.converted(ctx.dtypes)
+        smoothed = losses[0]
+        saved: list[Tensor | None] = [weights, smoothed]
+        if ctx.in_backward:
+            saved += [inputs.features, inputs.projection, inputs.bias, target]
+        ctx.save_for_backward(*saved)
+        ctx.mark_non_differentiable(*losses)
+        total = (smoothed * weights).sum()
+        return total, *losses
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
-        weights, smoothed, *inputs = ctx.saved_tensors
+        weights, smoothed, *saved = ctx.saved_tensors
         # The gradient of a large vocabulary is not copied, so it can be used only once.
-        gradients, ctx.gradients = ctx.gradients, None
-        if gradients is None:
+        known, ctx.gradients = ctx.gradients, None
+        if known is None:
             raise RuntimeError("the gradient of a chunked loss can be asked for only once")
-        if ctx.later:
-            features, projection, bias, target = inputs
-            smoothing, rows, dtypes = ctx.settings
-            scaled, wanted = weights * grad, ctx.needs_input_grad[:3]
+        if ctx.in_backward:
+            scaled = weights * grad
+            inputs = _LossInputs(*saved)
+            settings = replace(ctx.settings, predict=False)
             with without_autocast(grad.device):
-                gradients = _in_chunks(
-                    features, projection, bias, scaled, target, smoothing, rows, dtypes, wanted
-                )[1]
+                gradients = _Gradients(inputs, ctx.needs_input_grad[:3])
+                _in_chunks(inputs, scaled, settings, gradients)
+                known = gradients.converted(ctx.dtypes)
         else:
-            gradients = [x if x is None else x.mul_(grad.to(x.dtype)) for x in gradients]
-        weights_gradient = grad * smoothed if ctx.needs_input_grad[3] else None
-        return (*gradients, weights_gradient, *[None] * 6)
+            for gradient in known:
+                if gradient is not None:
+                    gradient.mul_(grad.to(gradient.dtype))
+        of_weights = grad * smoothed if ctx.needs_input_grad[3] else None
+        return (*known, of_weights, None, None)
