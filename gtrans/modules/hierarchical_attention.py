@@ -17,14 +17,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from gtrans.modules.decode_state import SharedSources
-from gtrans.modules.group_attention import DocumentLayout, PlanPart, Segments, attention_plan
+from gtrans.modules.decode_state import SharedSources, Sources
+from gtrans.modules.group_attention import (
+    AttentionPlan,
+    DocumentLayout,
+    PlanPart,
+    Segments,
+    attention_plan,
+)
 from gtrans.modules.transformer import (
     Gate,
     LayerSpec,
@@ -36,50 +41,71 @@ from gtrans.modules.transformer import (
 
 
 @dataclass(frozen=True)
-class SentencesBefore(PlanPart):
-    """Which sentences stand before the last ones of rows.
+class SentenceAtDistance(PlanPart):
+    """The attention to the words of a sentence some sentences before the current one.
 
     Attributes:
-        words: for each distance from 1 the current tokens ``(n,)`` with a sentence so far before
-            them, and their plan of attention to its words.
-        some: ``(m,)`` the current tokens with any sentence before them, or None.
-        mask: ``(m, 1, 1, distances)`` True where they have one.
+        tokens: ``(n,)`` the current tokens that have such a sentence.
+        attention: lets these tokens see its words.
     """
 
-    words: Sequence[Sequence[Any]]
-    some: Tensor | None = None
+    tokens: Tensor
+    attention: AttentionPlan
+
+
+@dataclass(frozen=True)
+class SentencesBefore(PlanPart):
+    """The sentences before the last one of every row.
+
+    Attributes:
+        by_distance: the nearest sentence first.
+        tokens: ``(m,)`` the current tokens with a sentence before them; None: there are none.
+        mask: ``(m, 1, 1, distances)`` True where these tokens have a sentence.
+    """
+
+    by_distance: Sequence[SentenceAtDistance]
+    tokens: Tensor | None = None
     mask: Tensor | None = None
 
 
-def sentences_before(layout: DocumentLayout, words: Tensor, shapes: str) -> SentencesBefore:
+def sentences_before(
+    layout: DocumentLayout, visible_lengths: Tensor, shapes: str
+) -> SentencesBefore:
     """Plan, on the host, the attention to the sentences before the last one of every row.
 
     Args:
         layout: sentences of the rows.
-        words: ``(sentences,)`` tokens of each that are attended to.
+        visible_lengths: ``(sentences,)`` first tokens of each sentence that are attended to.
         shapes: one of :data:`gtrans.modules.group_attention.SHAPES`.
     """
     counts = layout.sentence_counts.numpy()
     lengths = layout.sentence_lengths.numpy()
     starts = layout.sentence_starts.numpy()
-    last = counts.cumsum() - 1
-    row_of_token = np.arange(len(counts)).repeat(lengths[last])
-    read, has_sentence = [], []
+    current = counts.cumsum() - 1  # the last sentence of each row
+    row_of_token = np.arange(len(counts)).repeat(lengths[current])
+    by_distance: list[SentenceAtDistance] = []
+    has_sentence = []
     for distance in range(1, layout.most_sentences):
         rows = np.flatnonzero(counts > distance)
-        sentences = last[rows] - distance
-        has_sentence.append(np.isin(row_of_token, rows))
-        tokens = np.flatnonzero(has_sentence[-1])
-        asking = Segments.of_lengths(layout.sentence_lengths[last[rows]])
-        asked = Segments(starts[sentences], words.numpy()[sentences])
-        plan = attention_plan(asking, asked, (len(tokens), layout.tokens), shapes=shapes)
-        read.append((torch.from_numpy(tokens), plan))
-    if not read:
+        before = current[rows] - distance
+        is_in_rows = np.isin(row_of_token, rows)
+        tokens = np.flatnonzero(is_in_rows)
+        queries = Segments.of_lengths(layout.sentence_lengths[current[rows]])
+        keys = Segments(starts[before], visible_lengths.numpy()[before])
+        size = len(tokens), layout.tokens
+        attention = attention_plan(queries, keys, size, shapes=shapes)
+        by_distance.append(SentenceAtDistance(torch.from_numpy(tokens), attention))
+        has_sentence.append(is_in_rows)
+    if not by_distance:
         return SentencesBefore([])
     # A token with a sentence farther away has the nearest one, too.
-    some = np.flatnonzero(has_sentence[0])
-    mask = np.stack(has_sentence, 1)[some]
-    return SentencesBefore(read, torch.from_numpy(some), torch.from_numpy(mask[:, None, None, :]))
+    with_any = np.flatnonzero(has_sentence[0])
+    mask = np.stack(has_sentence, 1)[with_any]
+    return SentencesBefore(
+        by_distance,
+        tokens=torch.from_numpy(with_any),
+        mask=torch.from_numpy(mask[:, None, None, :]),
+    )
 
 
 class HierarchicalAttention(ResidualLayer):
@@ -88,11 +114,12 @@ class HierarchicalAttention(ResidualLayer):
     def __init__(self, spec: LayerSpec) -> None:
         # The output of attention is normalised in pre-norm models, too.
         super().__init__(replace(spec, pre_norm=False))
-        self.word_query = Linear(spec.dim, spec.dim)
-        self.sentence_query = Linear(spec.dim, spec.dim)
-        self.word_attn = MultiheadAttention(spec.dim, spec.heads, spec.attention_dropout)
-        self.sentence_attn = MultiheadAttention(spec.dim, spec.heads, spec.attention_dropout)
-        self.gate = Gate(spec.dim)
+        dim, heads = spec.dim, spec.heads
+        self.word_query = Linear(dim, dim)
+        self.sentence_query = Linear(dim, dim)
+        self.word_attn = MultiheadAttention(dim, heads, spec.attention_dropout)
+        self.sentence_attn = MultiheadAttention(dim, heads, spec.attention_dropout)
+        self.gate = Gate(dim)
 
     def forward(self, h: Tensor, keys: Tensor, before: SentencesBefore) -> Tensor:
         """Refine the states of the current sentences.
@@ -102,19 +129,22 @@ class HierarchicalAttention(ResidualLayer):
             keys: ``(key tokens, dim)`` states of the sentences before.
             before: the plan of this batch.
         """
-        if before.some is None:
+        tokens = before.tokens
+        if tokens is None:
             if not self.training:
                 return h
             # DistributedDataParallel wants a gradient, if only zero, for every parameter.
             return h + 0.0 * sum(p.sum() for p in self.parameters())
         queries = self.word_query(h)
-        read: list[Tensor] = []
-        for tokens, plan in before.words:
-            words = self.word_attn(queries[tokens], keys, keys, plan)
-            read.append(words.new_zeros(h.shape).index_copy(0, tokens, words))
-        sentences = torch.stack(read, 1)[before.some]
-        refined = self._refined(h[before.some], sentences, before.mask)
-        return h.index_copy(0, before.some, refined.to(h))
+        summaries: list[Tensor] = []  # (tokens, dim) by distance, zeros without a sentence
+        for sentence in before.by_distance:
+            query = queries[sentence.tokens]
+            summary = self.word_attn(query, keys, keys, sentence.attention)
+            zeros = summary.new_zeros(h.shape)
+            summaries.append(zeros.index_copy(0, sentence.tokens, summary))
+        sentences = torch.stack(summaries, 1)[tokens]
+        refined = self._refined(h[tokens], sentences, before.mask)
+        return h.index_copy(0, tokens, refined.to(h))
 
     def step(self, h: Tensor, before: Sequence[SharedSources], group: int = 0) -> Tensor:
         """Refine the states of the newest words of hypotheses.
@@ -127,27 +157,35 @@ class HierarchicalAttention(ResidualLayer):
         if not before:
             return h
         query = self.word_query(h)
-        words = [self.word_attn.attend(query, *sources.for_layer(group)) for sources in before]
-        return self._refined(h, torch.stack(words, 1), None)
+        summaries = []
+        for sources in before:
+            key, value, mask = sources.for_layer(group)
+            summaries.append(self.word_attn.attend(query, key, value, mask))
+        sentences = torch.stack(summaries, 1)
+        return self._refined(h, sentences, None)
 
     def sources(self, sentence: PackedContext) -> SharedSources:
         """Project the keys and values of a sentence of each document.
 
         ``sentence.states (words, groups * dim)`` hold one group of layers or several.
         """
-        attention = self.word_attn
-        pairs = {}
-        for group, h in enumerate(torch.split(sentence.states, self.spec.dim, 1)):
-            keys = sentence.align(attention.k_proj(h))
-            values = sentence.align(attention.v_proj(h))
-            pairs[group] = keys, values
-        return SharedSources(pairs, sentence.lengths)
+        sources: Sources = {}
+        states_of_groups = torch.split(sentence.states, self.spec.dim, 1)
+        for group, h in enumerate(states_of_groups):
+            keys = self.word_attn.k_proj(h)
+            aligned_keys = sentence.align(keys)
+            values = self.word_attn.v_proj(h)
+            aligned_values = sentence.align(values)
+            sources[group] = aligned_keys, aligned_values
+        return SharedSources(sources, sentence.lengths)
 
     def _refined(self, h: Tensor, sentences: Tensor, mask: Tensor | None) -> Tensor:
         """Apply sentence level and gate: ``h (words, dim)``, ``sentences (words, k, dim)``."""
         attention = self.sentence_attn
         key = attention.k_proj(sentences)
         value = attention.v_proj(sentences)
-        summary = attention.attend(self.sentence_query(h), key, value, mask)
-        mixed: Tensor = self.gate(h, self._feed_forward(summary))
+        query = self.sentence_query(h)
+        attended = attention.attend(query, key, value, mask)
+        summary = self._feed_forward(attended)
+        mixed: Tensor = self.gate(h, summary)
         return mixed
