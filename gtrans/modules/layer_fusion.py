@@ -2,10 +2,10 @@
 
 GTRANS (Yang et al. 2022, "GTRANS: Grouping and Fusing Transformer Layers for Neural Machine
 Translation") fuses groups of layers: Eq 2 in the encoder, Eq 3-4 in the decoder, and the
-probabilities of the decoder's groups by Eq 5-6. The other classes are methods that the paper
-compares.
+probabilities of the decoder's groups by Eq 5-6. The paper compares the other classes. A *group*
+is always a group of layers here.
 
-``states`` is the list of all stored states: the embedded input, then every layer that has run.
+``states`` are the stored states: the embedded input, then every layer that has run.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class LayerFusion(nn.Module):
     """The plain stack: a layer reads the one below, and the last one is the result.
 
     Attributes:
-        reads_all: it reads all states, not only the last.
+        reads_all: the fusion reads all states, not only the last.
         normalises: its result is normalised, so pre-norm stacks add no final norm.
     """
 
@@ -103,28 +103,46 @@ def group_tops(layers: int, group_size: int) -> list[int]:
 class EncoderGroupFusion(LayerFusion):
     """Eq 2: the mean of the groups' last layers, each times a scalar gate, normalised.
 
-    A single group has no LayerNorm, nor a stack that ends with one. If only the bottom layers have
-    run, their groups are fused (figure 7).
+    If only the bottom layers have run, their groups are fused (figure 7).
     """
 
     reads_all = True
 
     def __init__(
-        self, layers: int, group_size: int, dim: int, own_norm: bool = True, bias: float = 0.0
+        self,
+        layers: int,
+        group_size: int,
+        dim: int,
+        own_norm: bool = True,
+        bias: float = 0.0,
     ) -> None:
-        """The gate of the last group begins at ``sigmoid(bias)``, others at ``sigmoid(-bias)``."""
+        """Build the fusion; a single group needs no LayerNorm.
+
+        Args:
+            layers: of the stack.
+            group_size: layers of a group; the last group may have fewer.
+            dim: width of the states.
+            own_norm: False if the stack ends with a LayerNorm of its own.
+            bias: the gate of the last group begins at ``sigmoid(bias)``, others at
+                ``sigmoid(-bias)``.
+        """
         super().__init__()
         self.group_size = group_size
         groups = len(group_tops(layers, group_size))
-        self.weights = nn.Parameter(_first_weights(groups, [groups], bias))
-        self.layer_norm = nn.LayerNorm(dim) if own_norm and groups > 1 else None
+        weights = _first_weights(groups, [groups], bias)
+        self.weights = nn.Parameter(weights)
+        self.layer_norm: nn.LayerNorm | None = None
+        if own_norm and groups > 1:
+            self.layer_norm = nn.LayerNorm(dim)
 
     def forward(self, states: Sequence[Tensor]) -> Tensor:
         """``(1, .., dim)``."""
-        tops = group_tops(len(states) - 1, self.group_size)
+        layers = len(states) - 1
+        tops = group_tops(layers, self.group_size)
         gates = torch.sigmoid(self.weights)[: len(tops)]
         last_layers = [states[top] for top in tops]
-        fused = _weighted_sum(gates, last_layers) / len(tops)
+        total = _weighted_sum(gates, last_layers)
+        fused = total / len(tops)
         if self.layer_norm is not None:
             fused = self.layer_norm(fused)
         return fused[None]
@@ -136,9 +154,9 @@ GROUP_FUSIONS = ("sum", "mean", "last")
 class DecoderGroupFusion(LayerFusion):
     """One state for every group of the decoder (Eq 3).
 
-    ``sum`` is Eq 4: the group's layers, each times a scalar gate. The authors' code divides by the
-    number of layers (``mean``, its ``dense``) or, by default, takes the last layer (``last``, its
-    ``sparse``).
+    ``sum`` is Eq 4: the group's layers, each times a scalar gate. The authors' code divides it by
+    the number of layers (``mean``, its ``dense``) or takes the last layer (``last``, its
+    ``sparse``, the default).
 
     Attributes:
         bias: where gates begin, and the weights of the groups' probabilities.
@@ -148,7 +166,13 @@ class DecoderGroupFusion(LayerFusion):
     members: Tensor
     weights: nn.Parameter | None
 
-    def __init__(self, layers: int, group_size: int, kind: str = "sum", bias: float = 0.0) -> None:
+    def __init__(
+        self,
+        layers: int,
+        group_size: int,
+        kind: str = "sum",
+        bias: float = 0.0,
+    ) -> None:
         """Gates of last layers begin at ``sigmoid(bias)``, others at ``sigmoid(-bias)``.
 
         ``kind``: one of :data:`GROUP_FUSIONS`.
@@ -158,11 +182,17 @@ class DecoderGroupFusion(LayerFusion):
         self.bias = bias
         self.weights = None
         if kind != "last":
-            self.weights = nn.Parameter(_first_weights(layers, self.tops, bias))
+            weights = _first_weights(layers, self.tops, bias)
+            self.weights = nn.Parameter(weights)
         members = torch.zeros(len(self.tops), layers)
         for group, top in enumerate(self.tops):
-            first = top - 1 if kind == "last" else group * group_size
-            share = 1 / (top - first) if kind == "mean" else 1
+            if kind == "last":
+                members[group, top - 1] = 1
+                continue
+            first = group * group_size
+            share = 1.0
+            if kind == "mean":
+                share = 1 / (top - first)
             members[group, first:top] = share
         self.register_buffer("members", members, persistent=False)
         self.groups = slice(0, len(self.tops))
@@ -176,8 +206,8 @@ class DecoderGroupFusion(LayerFusion):
         """``(groups in use, .., dim)``; layers above these groups may be missing."""
         layers = states[1:]
         # One product for all groups: the time of a decoding step is mainly kernel launches.
-        members = self.members[self.groups, : len(layers)]
-        mixture = members.to(layers[0].dtype)  # (groups in use, layers)
+        members = self.members[self.groups, : len(layers)]  # (groups in use, layers)
+        mixture = members.to(layers[0].dtype)
         if self.weights is not None:
             gates = torch.sigmoid(self.weights[: len(layers)])
             mixture = mixture * gates
@@ -194,12 +224,13 @@ class ProbabilityFusion(nn.Module):
         super().__init__()
         self.temperature = math.sqrt(dim)
         self.weights = nn.Parameter(torch.zeros(groups))
-        nn.init.constant_(self.weights.data[-1:], bias * self.temperature)
+        last = self.weights.data[-1:]
+        nn.init.constant_(last, bias * self.temperature)
 
     def log_weights(self, groups: slice) -> Tensor:
         """``(groups in use,)`` log psi, normalised over these groups."""
-        weights = self.weights[groups].float() / self.temperature
-        return torch.log_softmax(weights, 0)
+        logits = self.weights[groups].float() / self.temperature
+        return torch.log_softmax(logits, 0)
 
 
 PROBABILITY_FUSIONS = ("arithmetic", "geometric")
@@ -219,7 +250,8 @@ def fuse_probabilities(logits: Tensor, log_weights: Tensor, kind: str = "arithme
     if logits.size(0) == 1:
         return logits[0]
     logits = logits.float()
-    log_probs = logits - logits.logsumexp(-1, keepdim=True)
+    normaliser = logits.logsumexp(-1, keepdim=True)
+    log_probs = logits - normaliser
     return fuse_log_probs(log_probs, log_weights, kind)
 
 
@@ -230,14 +262,15 @@ def fuse_log_probs(log_probs: Tensor, log_weights: Tensor, kind: str) -> Tensor:
         log_probs: before fusion.
         log_weights: ``(groups,)`` log psi.
         kind: ``arithmetic``: ``log sum_i psi_i P_i`` (Eq 5); ``geometric``: ``sum_i psi_i log
-            P_i``, the negative of Eq 7, as in the authors' search; its exponentials add up to
-            less than 1.
+            P_i`` (Eq 7, negated), as in the authors' search; probabilities sum to less than 1.
     """
     other_dimensions = [1] * (log_probs.dim() - 1)
-    weights = log_weights.view(-1, *other_dimensions)
+    log_weights = log_weights.view(-1, *other_dimensions)
     if kind == "geometric":
-        return (log_probs * weights.exp()).sum(0)
-    return torch.logsumexp(log_probs + weights, 0)
+        weighted = log_probs * log_weights.exp()
+        return weighted.sum(0)
+    weighted = log_probs + log_weights
+    return torch.logsumexp(weighted, 0)
 
 
 class TransparentAttention(nn.Module):
@@ -249,8 +282,9 @@ class TransparentAttention(nn.Module):
 
     def forward(self, states: Sequence[Tensor]) -> list[Tensor]:
         """Return for each decoder layer the ``(.., dim)`` states that it sees."""
-        logits = self.weights[:, : len(states)].float()
-        weights = torch.softmax(logits, 1).to(states[0].dtype)  # (decoder layers, states)
+        logits = self.weights[:, : len(states)].float()  # (decoder layers, states)
+        weights = torch.softmax(logits, 1)
+        weights = weights.to(states[0].dtype)
         return [_weighted_sum(mixture, states) for mixture in weights]
 
 
@@ -265,9 +299,11 @@ class LayerCombination(LayerFusion):
 
     def __init__(self, layers: int, dim: int) -> None:
         super().__init__()
-        average = torch.ones(layers + 1, layers + 1).tril()
-        self.weights = nn.Parameter(average / average.sum(1, keepdim=True))
-        self.layer_norms = nn.ModuleList(nn.LayerNorm(dim) for _ in range(layers + 1))
+        states = layers + 1
+        is_below = torch.ones(states, states).tril()
+        below = is_below.sum(1, keepdim=True)
+        self.weights = nn.Parameter(is_below / below)
+        self.layer_norms = nn.ModuleList(nn.LayerNorm(dim) for _ in range(states))
 
     def remember(self, state: Tensor, number: int) -> Tensor:
         """Return ``state`` normalised."""
@@ -303,7 +339,8 @@ class RepresentationFusion(LayerFusion):
         """``(1, .., dim)``."""
         layers = torch.cat(list(states[1:]), -1)
         hidden = F.relu(self.fc1(layers))
-        fused: Tensor = self.layer_norm(states[-1] + self.fc2(hidden))
+        total = states[-1] + self.fc2(hidden)
+        fused: Tensor = self.layer_norm(total)
         return fused[None]
 
 
