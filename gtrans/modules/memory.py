@@ -3,7 +3,7 @@
 Feng, Li, Song, Zheng and Koehn, "Learn To Remember: Transformer with Recurrent Memory for
 Document-Level Machine Translation", 2022. A layer holds a matrix M of ``size`` vectors for every
 document. The states h of step t - 1 update M, then the states of step t read it. A step is a
-sentence, as in the paper, or a chunk.
+sentence (paper) or a chunk.
 
 ====  =====================================================================================
 Eq 1  h is the output of the layer's self-attention
@@ -12,7 +12,7 @@ Eq 2  ``M' = AddNorm(MHA(M, h, h))``
 Eq 3  ``M <- AddNorm(FFN(M'))``
 Eq 5  ``h <- MHA(h, M, M)`` (``printed``); in the authors' code ``h <- AddNorm(MHA(h, M, M))``
       (``residual``, the default); ``h + MHA(h, M, M)``, at first ``h`` (``added``), for
-      models that go on from one without memory
+      models that start from one without memory
 ====  =====================================================================================
 
 Within a layer h does not depend on M, so all steps run through self-attention at once, the memory
@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -36,6 +36,7 @@ from gtrans.modules.group_attention import (
     AttentionPlan,
     DocumentLayout,
     Gather,
+    Ints,
     PlanPart,
     Segments,
     attention_plan,
@@ -63,14 +64,25 @@ class MemorySpec:
 
     @property
     def passes(self) -> int:
-        """The number of passes over a batch in training, one for each distance up to ``bptt``.
+        """The number of passes over a batch in training.
 
-        Memories of lower layers reach further back than a layer's own. So that gradients end
-        exactly ``bptt`` steps back, the first pass reads memories without gradient, and every later
-        one updates them once from the states of the pass before. All passes compute the same
-        values.
+        Gradients must end exactly ``bptt`` steps back, but memories of lower layers reach further
+        back than a layer's own. So the first pass reads memories without gradient, and each later
+        one updates them once from the states of the pass before. All compute the same values.
         """
         return max(self.bptt, 0) + 1
+
+
+class EarlierPass(NamedTuple):
+    """One memory in the pass before.
+
+    Attributes:
+        states: ``(tokens, dim)`` that wrote to it.
+        memories: its values ``(active, size, dim)`` at every step.
+    """
+
+    states: Tensor
+    memories: list[Tensor]
 
 
 @dataclass
@@ -83,20 +95,21 @@ class MemoryFlow:
         fresh: ``(documents,)`` True if a document begins, with the learned initial memory;
             None: all do.
         leaving: ``(documents, size, dim)`` values after the last step, without gradient, by memory.
-        earlier: by memory, the states that wrote to it in the last pass, and its values at every
-            step.
+        earlier: the last pass, by memory.
         encoded: the encoded source, until the translation updates the decoder's memories.
     """
 
     entering: Tensor | None = None
     fresh: Tensor | None = None
     leaving: dict[int, Tensor] = field(default_factory=dict)
-    earlier: dict[int, tuple[Tensor, list[Tensor]]] = field(default_factory=dict)
+    earlier: dict[int, EarlierPass] = field(default_factory=dict)
     encoded: Any = None
 
     def copy(self) -> MemoryFlow:
         """Copy the dictionaries, not the memories."""
-        return replace(self, leaving=dict(self.leaving), earlier=dict(self.earlier))
+        leaving = dict(self.leaving)
+        earlier = dict(self.earlier)
+        return replace(self, leaving=leaving, earlier=earlier)
 
     def update(self, other: MemoryFlow) -> None:
         """Take over the memories that a pass wrote into a copy."""
@@ -104,29 +117,36 @@ class MemoryFlow:
         self.earlier.update(other.earlier)
 
     @classmethod
-    def of(cls, memories: Sequence[Tensor | None]) -> MemoryFlow:
-        """Stack memories ``(memories, size, dim)`` of documents; None: a document begins."""
-        going_on = [memory for memory in memories if memory is not None]
-        if not going_on:
+    def starting_with(cls, memories: Sequence[Tensor | None]) -> MemoryFlow:
+        """Start a pass with the memories of each document.
+
+        ``memories``: ``(memories, size, dim)`` each; None: a document begins.
+        """
+        continued = [memory for memory in memories if memory is not None]
+        if not continued:
             return cls()
-        blank = torch.zeros_like(going_on[0])
-        entering, fresh = [], []
-        for memory in memories:
-            entering.append(blank if memory is None else memory)
-            fresh.append(memory is None)
-        return cls(torch.stack(entering), torch.tensor(fresh, device=blank.device))
+        blank = torch.zeros_like(continued[0])
+        entering = [blank if memory is None else memory for memory in memories]
+        fresh = [memory is None for memory in memories]
+        return cls(
+            entering=torch.stack(entering),
+            fresh=torch.tensor(fresh, device=blank.device),
+        )
 
     @classmethod
     def joined(cls, flows: Sequence[MemoryFlow]) -> MemoryFlow:
         """Join flows of one document each."""
-        memories = []
+        memories: list[Tensor | None] = []
         for flow in flows:
-            memories.append(None if flow.entering is None else flow.entering[0])
-        return cls.of(memories)
+            if flow.entering is None:
+                memories.append(None)
+            else:
+                memories.append(flow.entering[0])
+        return cls.starting_with(memories)
 
     @property
-    def left(self) -> Tensor:
-        """``(documents, memories, size, dim)`` values for the next pass."""
+    def stacked_leaving(self) -> Tensor:
+        """``(documents, memories, size, dim)``: ``leaving`` of all memories."""
         values = [self.leaving[number] for number in sorted(self.leaving)]
         return torch.stack(values, 1)
 
@@ -135,9 +155,9 @@ class MemoryFlow:
         # No memory was written: decoding left out the layers that have one.
         if not self.leaving:
             return MemoryFlow()
-        left = self.left[documents]
-        fresh = torch.zeros(len(left), dtype=torch.bool, device=left.device)
-        return MemoryFlow(left, fresh)
+        entering = self.stacked_leaving[documents]
+        fresh = torch.zeros(len(entering), dtype=torch.bool, device=entering.device)
+        return MemoryFlow(entering, fresh)
 
     def at_start(self, number: int, initial: Tensor, documents: int) -> Tensor:
         """Return memory ``number`` before the first step, ``(documents, size, dim)``."""
@@ -145,7 +165,8 @@ class MemoryFlow:
         if self.entering is None or self.fresh is None:
             return initials
         entering = self.entering[:, number].to(initial)
-        return torch.where(self.fresh[:, None, None], initials, entering)
+        is_fresh = self.fresh[:, None, None]
+        return torch.where(is_fresh, initials, entering)
 
 
 @dataclass(frozen=True)
@@ -176,14 +197,18 @@ class MemoryPlan(PlanPart):
 
     def by_step(self, packed: Tensor) -> list[Tensor]:
         """Split ``(tokens, dim)`` into ``(active, width, dim)`` per step; padding is arbitrary."""
-        padded = packed if self.gather is None else self.gather.pad(packed)
-        # Split, not sliced: the gradient of every slice would be a tensor of full size.
+        dim = packed.size(1)
+        padded = packed
+        if self.gather is not None:
+            padded = self.gather.pad(packed)
         sizes = []
         for active, width in zip(self.active, self.widths, strict=True):
             sizes.append(active * width)
+        # Split, not sliced: the gradient of every slice would be a tensor of full size.
+        parts = torch.split(padded, sizes)
         steps = []
-        for part, active in zip(torch.split(padded, sizes), self.active, strict=True):
-            steps.append(part.view(active, -1, packed.size(1)))
+        for part, active in zip(parts, self.active, strict=True):
+            steps.append(part.view(active, -1, dim))
         return steps
 
 
@@ -211,40 +236,69 @@ def memory_plan(
         if layout.chunks is not None:
             counts = layout.chunks.gt(0).sum(1).numpy()
     order = np.argsort(-counts, kind="stable")
-    first = (counts.cumsum() - counts)[order]
-    lengths = parts.lengths if written is None else written.numpy()
+    before = counts.cumsum() - counts
+    first = before[order]
+    lengths = parts.lengths
+    if written is not None:
+        lengths = written.numpy()
     writing = Segments(parts.starts, lengths)
     active = []
     for step in range(counts.max(initial=0)):
-        active.append(int((counts > step).sum()))
-    by_step, padded, masks, widths = [], [], [], []
+        has_step = counts > step
+        active.append(int(has_step.sum()))
+    by_step: list[Ints] = []
+    padded: list[Ints] = []
+    masks: list[Tensor | None] = []
+    widths: list[int] = []
     for step, documents in enumerate(active):
         numbers = first[:documents] + step
         width = int(lengths[numbers].max())
         if shapes == "rounded":
             width = rounded_width(width)
         index = writing.padded(numbers, width, documents)
-        real = index >= 0
+        is_real = index >= 0
         mask = None
-        if not real.all():
-            mask = torch.from_numpy(real)[:, None, None, :]
+        if not is_real.all():
+            mask = torch.from_numpy(is_real)[:, None, None, :]
         by_step.append(numbers)
         padded.append(index)
         masks.append(mask)
         widths.append(width)
-    memories = Segments.of_lengths(torch.full((len(parts.lengths),), size))
-    tokens = layout.tokens, len(parts.lengths) * size
-    from_steps = np.argsort(np.concatenate(by_step))
+    step_count = len(parts.lengths)
+    memories = Segments.of_lengths(torch.full((step_count,), size))
+    tokens = layout.tokens, step_count * size
+    inverse = np.argsort(order)
+    to_layout = np.argsort(np.concatenate(by_step))
     return MemoryPlan(
         order=torch.from_numpy(order),
-        inverse=torch.from_numpy(np.argsort(order)),
+        inverse=torch.from_numpy(inverse),
         active=active,
         widths=widths,
         masks=masks,
         gather=gather_of(padded, layout.tokens),
-        to_layout=torch.from_numpy(from_steps),
+        to_layout=torch.from_numpy(to_layout),
         reading=attention_plan(parts, memories, tokens, shapes=shapes),
     )
+
+
+class _Writing(NamedTuple):
+    """The tokens that write to the memory at one step.
+
+    Attributes:
+        documents: how many have this step.
+        key, value: ``(documents, width, dim)``.
+        mask: ``(documents, 1, 1, width)`` True on real tokens, or None.
+    """
+
+    documents: int
+    key: Tensor
+    value: Tensor
+    mask: Tensor | None
+
+    def of_first(self, documents: int) -> _Writing:
+        """Return the tokens of the first ``documents`` only."""
+        mask = None if self.mask is None else self.mask[:documents]
+        return _Writing(documents, self.key[:documents], self.value[:documents], mask)
 
 
 class RecurrentMemory(ResidualLayer):
@@ -261,8 +315,10 @@ class RecurrentMemory(ResidualLayer):
         self.update_attn = MultiheadAttention(spec.dim, spec.heads, spec.attention_dropout)
         self.update_attn_layer_norm = nn.LayerNorm(spec.dim)
         self.output_attn = MultiheadAttention(spec.dim, spec.heads, spec.attention_dropout)
-        plain = memory.output == "printed" or (memory.output == "added" and not spec.pre_norm)
-        self.output_attn_layer_norm = None if plain else nn.LayerNorm(spec.dim)
+        self.output_attn_layer_norm: nn.LayerNorm | None = None
+        is_added_to_pre_norm = memory.output == "added" and spec.pre_norm
+        if memory.output == "residual" or is_added_to_pre_norm:
+            self.output_attn_layer_norm = nn.LayerNorm(spec.dim)
         if memory.output == "added":
             nn.init.zeros_(self.output_attn.out_proj.weight)
             nn.init.zeros_(self.output_attn.out_proj.bias)
@@ -276,7 +332,8 @@ class RecurrentMemory(ResidualLayer):
             plan: for all memories of this side.
         """
         number = self.number
-        initial = flow.at_start(number, self.initial, plan.order.numel())
+        documents = plan.order.numel()
+        initial = flow.at_start(number, self.initial, documents)
         start = initial[plan.order]
         states = h
         if self.pre_norm and self.output_attn_layer_norm is not None:
@@ -291,27 +348,29 @@ class RecurrentMemory(ResidualLayer):
             read[0] = start
             flow.leaving[number] = after.detach()[plan.inverse]
         if limited and earlier is not None:
-            read = [start, *self._update_each(*earlier, plan)]
+            read = [start, *self._update_each(earlier, plan)]
         if limited:
-            flow.earlier[number] = states, read
-        memories = torch.cat(read)[plan.to_layout].flatten(0, 1)
+            flow.earlier[number] = EarlierPass(states, read)
+        by_step = torch.cat(read)
+        memories = by_step[plan.to_layout].flatten(0, 1)
         if len(read) == 1 and self.training:
             # No step reads an update, but DistributedDataParallel needs a gradient, even
             # a zero one, for every parameter.
-            memories = memories + 0.0 * sum(parameter.sum() for parameter in self.parameters())
-        return self._read(
-            h, lambda query: self.output_attn(query, memories, memories, plan.reading)
-        )
+            total = sum(parameter.sum() for parameter in self.parameters())
+            memories = memories + 0.0 * total
+        attend = partial(self.output_attn, key=memories, value=memories, plan=plan.reading)
+        return self._read(h, attend)
 
     def _read(self, h: Tensor, attend: Callable[[Tensor], Tensor]) -> Tensor:
         """Eq 5."""
         norm = self.output_attn_layer_norm
         if self.memory.output == "printed":
             return attend(h)
-        if self.pre_norm or norm is None:
-            read = attend(h if norm is None else norm(h))
-            return h + dropout(read, self.spec.dropout, self.training)
-        return self._residual(h, norm, attend)
+        if norm is not None and not self.pre_norm:
+            return self._residual(h, norm, attend)
+        query = h if norm is None else norm(h)
+        read = attend(query)
+        return h + dropout(read, self.spec.dropout, self.training)
 
     def _recur(
         self, states: Tensor, plan: MemoryPlan, start: Tensor
@@ -319,41 +378,45 @@ class RecurrentMemory(ResidualLayer):
         """Return the memory ``(active, size, dim)`` of each step, and ``(documents, ..)`` after."""
         read, updated = [], []
         memory = start
-        for active, key, value, mask in self._written(states, plan):
-            memory = memory[:active]
+        for writing in self._written(states, plan):
+            memory = memory[: writing.documents]
             read.append(memory)
-            memory = self._update(memory, key, value, mask)
+            memory = self._update(memory, writing)
             updated.append(memory)
         # Documents end with the step after which fewer are active.
         ended = []
-        for memory, going_on in zip(updated, [*plan.active[1:], 0], strict=True):
-            ended.append(memory[going_on:])
+        active_after = [*plan.active[1:], 0]
+        for memory, active in zip(updated, active_after, strict=True):
+            ended.append(memory[active:])
         return read, torch.cat(ended[::-1])
 
-    def _update_each(
-        self, states: Tensor, read: list[Tensor], plan: MemoryPlan
-    ) -> Iterator[Tensor]:
+    def _update_each(self, earlier: EarlierPass, plan: MemoryPlan) -> Iterator[Tensor]:
         """Yield the memories of steps 1, 2, ..: the step before's, updated once."""
-        steps = zip(plan.active[1:], read, self._written(states, plan), strict=False)
-        for active, memory, (_, key, value, mask) in steps:
-            visible = None if mask is None else mask[:active]
-            yield self._update(memory[:active], key[:active], value[:active], visible)
+        all_writing = self._written(earlier.states, plan)
+        steps = zip(plan.active[1:], earlier.memories, all_writing, strict=False)
+        for active, memory, writing in steps:
+            yield self._update(memory[:active], writing.of_first(active))
 
-    def _written(
-        self, states: Tensor, plan: MemoryPlan
-    ) -> Iterator[tuple[int, Tensor, Tensor, Tensor | None]]:
-        """Yield active documents, keys, values and mask of every step."""
+    def _written(self, states: Tensor, plan: MemoryPlan) -> list[_Writing]:
+        """Return the tokens that write at every step."""
         keys = plan.by_step(self.update_attn.k_proj(states))
         values = plan.by_step(self.update_attn.v_proj(states))
-        return zip(plan.active, keys, values, plan.masks, strict=True)
+        steps = zip(plan.active, keys, values, plan.masks, strict=True)
+        return [_Writing(*step) for step in steps]
 
-    def _update(self, memory: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
+    def _update(self, memory: Tensor, writing: _Writing) -> Tensor:
         """Return the new ``(active, size, dim)`` by Eq 4, 2 and 3."""
-        shape = memory.shape
-        with_slots = (memory + self._slot_signal()).flatten(0, 1)
-        attend = partial(self.update_attn.attend, key=key, value=value, mask=mask)
-        updated = self._residual(with_slots, self.update_attn_layer_norm, attend)
-        return self._feed_forward(updated).view(shape)
+        with_slots = memory + self._slot_signal()
+        query = with_slots.flatten(0, 1)
+        attend = partial(
+            self.update_attn.attend,
+            key=writing.key,
+            value=writing.value,
+            mask=writing.mask,
+        )
+        updated = self._residual(query, self.update_attn_layer_norm, attend)
+        updated = self._feed_forward(updated)
+        return updated.view(memory.shape)
 
     def _slot_signal(self) -> Tensor:
         numbers = torch.arange(self.memory.size, device=self.initial.device)
@@ -363,7 +426,9 @@ class RecurrentMemory(ResidualLayer):
     def prepare(self, flow: MemoryFlow, documents: int) -> tuple[Tensor, Tensor]:
         """Return keys and values ``(documents, size, dim)`` of the memory, for :meth:`step`."""
         memory = flow.at_start(self.number, self.initial, documents)
-        return self.output_attn.k_proj(memory), self.output_attn.v_proj(memory)
+        key = self.output_attn.k_proj(memory)
+        value = self.output_attn.v_proj(memory)
+        return key, value
 
     def step(self, h: Tensor, key: Tensor, value: Tensor) -> Tensor:
         """Let a new token of every hypothesis read the memory.

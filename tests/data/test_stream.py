@@ -201,7 +201,7 @@ def exact(world: World, number: int) -> Tensor | None:
         if run.position:
             before, flow = world.dataset.input_before(run), MemoryFlow()
             world.model.read(before, flow)
-            entering.append(flow.left[0])
+            entering.append(flow.stacked_leaving[0])
         else:
             entering.append(torch.zeros(2, 16, 8))
     whole = torch.stack(entering)

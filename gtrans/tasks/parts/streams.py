@@ -55,7 +55,7 @@ class MemoryInFlight:
 
     def flow(self, model: Any, dataset: StreamDataset, runs: list[StreamRun]) -> MemoryFlow:
         """Return the memories with which a window begins."""
-        flow = MemoryFlow.of([self._entering(model, dataset, run) for run in runs])
+        flow = MemoryFlow.starting_with([self._entering(model, dataset, run) for run in runs])
         if flow.entering is None or flow.fresh is None:
             return flow
         not_finite = ~flow.entering.isfinite().flatten(1).all(1)
@@ -90,7 +90,7 @@ class MemoryInFlight:
             model.read(net_input, flow)
         finally:
             model.train(training)
-        return flow.left[0]
+        return flow.stacked_leaving[0]
 
     def keep(
         self, flow: MemoryFlow, dataset: StreamDataset, runs: list[StreamRun], update: int
@@ -102,7 +102,7 @@ class MemoryInFlight:
         if update != self._update:
             self._update = update
             self._kept = _by_position(self.latest())
-        left = flow.left
+        left = flow.stacked_leaving
         for number, run in enumerate(runs):
             next_step = run.position + run.count
             memory = None
