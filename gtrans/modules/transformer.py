@@ -42,8 +42,11 @@ def lowered(query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
     dtype = autocast_dtype(query.device)
     if dtype is None:
         return query, key
-    low = query.to(dtype)
-    return low, low if key is query else key.to(dtype)
+    low_query = query.to(dtype)
+    if key is query:
+        return low_query, low_query
+    low_key = key.to(dtype)
+    return low_query, low_key
 
 
 class Linear(nn.Linear):
@@ -52,8 +55,8 @@ class Linear(nn.Linear):
     def forward(self, input: Tensor) -> Tensor:
         """``(.., in) -> (.., out)``."""
         is_few = input.dim() == 2 and input.size(0) <= _FEW_STATES
-        is_measured = input.is_cpu and input.dtype == torch.float32
-        if not is_few or not is_measured or torch.is_grad_enabled():
+        is_single_on_cpu = input.is_cpu and input.dtype == torch.float32
+        if not is_few or not is_single_on_cpu or torch.is_grad_enabled():
             return super().forward(input)
         # A step reads all weights of the model for few states: the weight is the left factor.
         product = torch.mm(self.weight, input.t())
@@ -65,8 +68,8 @@ class Linear(nn.Linear):
 def dropout(x: Tensor, probability: float, training: bool) -> Tensor:
     """Zero each element with ``probability``, scale the others so that the mean stays.
 
-    On a CPU one random 64-bit number decides on four elements, faster than torch's Bernoulli
-    numbers; probabilities are rounded to multiples of ``2 ** -16``.
+    On a CPU one random 64-bit number decides on four elements, which is faster than torch;
+    probabilities are rounded to multiples of ``2 ** -16``.
     """
     if not x.is_cpu:
         return F.dropout(x, probability, training)
@@ -78,10 +81,13 @@ def dropout(x: Tensor, probability: float, training: bool) -> Tensor:
     lowest = torch.iinfo(torch.int64).min
     quarter = (x.numel() + 3) // 4
     numbers = torch.empty(quarter, dtype=torch.int64).random_(lowest, None)
-    levels = numbers.view(torch.int16)[: x.numel()].view(x.shape)
-    kept = levels.ge(dropped - _LEVELS // 2).to(x.dtype)
+    levels = numbers.view(torch.int16)[: x.numel()]
+    levels = levels.view(x.shape)
+    lowest_kept = dropped - _LEVELS // 2
+    kept = levels.ge(lowest_kept).to(x.dtype)
     scale = _LEVELS / (_LEVELS - dropped)
-    return x * kept.mul_(scale)
+    kept.mul_(scale)
+    return x * kept
 
 
 # ---- attention -----------------------------------------------------------------------------------
@@ -109,7 +115,11 @@ class MultiheadAttention(nn.Module):
     """
 
     def __init__(
-        self, dim: int, heads: int, dropout: float = 0.0, key_dim: int | None = None
+        self,
+        dim: int,
+        heads: int,
+        dropout: float = 0.0,
+        key_dim: int | None = None,
     ) -> None:
         """``key_dim``: width of keys and values; None: ``dim``."""
         super().__init__()
@@ -118,18 +128,27 @@ class MultiheadAttention(nn.Module):
         self.dropout = dropout
         self.backend = "auto"
         self.observer: WeightObserver | None = None
+        key_dim = key_dim or dim
         self.q_proj = Linear(dim, dim)
-        self.k_proj = Linear(key_dim or dim, dim)
-        self.v_proj = Linear(key_dim or dim, dim)
+        self.k_proj = Linear(key_dim, dim)
+        self.v_proj = Linear(key_dim, dim)
         self.out_proj = Linear(dim, dim)
         for projection in (self.q_proj, self.k_proj, self.v_proj):
             nn.init.xavier_uniform_(projection.weight, gain=2**-0.5)
         nn.init.xavier_uniform_(self.out_proj.weight)
         nn.init.zeros_(self.out_proj.bias)
 
-    def forward(self, query: Tensor, key: Tensor, value: Tensor, plan: AttentionPlan) -> Tensor:
+    def forward(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        plan: AttentionPlan,
+    ) -> Tensor:
         """``query (queries, dim)``, ``key`` and ``value (keys, key_dim)`` -> ``(queries, dim)``."""
-        q, k, v = self.q_proj(query), self.k_proj(key), self.v_proj(value)
+        q = self.q_proj(query)
+        k = self.k_proj(key)
+        v = self.v_proj(value)
         dropout = self.dropout if self.training else 0.0
         if self.observer is not None or self.backend == "dense":
             attended, weights = dense_attention(q, k, v, plan, self.heads, dropout)
@@ -142,19 +161,25 @@ class MultiheadAttention(nn.Module):
         output: Tensor = self.out_proj(attended)
         return output
 
-    def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
+    def attend(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+    ) -> Tensor:
         """Attend to keys and values that are already projected, in a decoding or memory step.
 
         Args:
-            query: ``(groups * queries, dim)``, not projected; as the result.
-            key, value: ``(groups, keys, dim)``.
-            mask: ``(groups, 1, 1 or queries, keys)``: True on visible keys, or a number added to
+            query: ``(batch * queries, dim)``, not projected; as the result.
+            key, value: ``(batch, keys, dim)``.
+            mask: ``(batch, 1, 1 or queries, keys)``: True on visible keys, or a number added to
                 the scores; None: all keys are visible.
         """
-        groups = key.size(0)
-        head_dim = key.size(2) // self.heads
-        shape = groups, -1, self.heads, head_dim
-        # q, k, v: (groups, heads, queries or keys, head_dim)
+        batch, _, dim = key.shape
+        head_dim = dim // self.heads
+        shape = batch, -1, self.heads, head_dim
+        # q, k, v: (batch, heads, queries or keys, head_dim)
         q = self.q_proj(query).reshape(shape).transpose(1, 2)
         k = key.reshape(shape).transpose(1, 2)
         v = value.reshape(shape).transpose(1, 2)
@@ -169,10 +194,17 @@ class MultiheadAttention(nn.Module):
         output: Tensor = self.out_proj(joined)
         return output
 
-    def _show(self, observer: WeightObserver, q: Tensor, k: Tensor, mask: Tensor | None) -> None:
-        """Show the weights of :meth:`attend`; ``q, k (groups, heads, .., head_dim)``."""
+    def _show(
+        self,
+        observer: WeightObserver,
+        q: Tensor,
+        k: Tensor,
+        mask: Tensor | None,
+    ) -> None:
+        """Show the weights of :meth:`attend`; ``q, k (batch, heads, .., head_dim)``."""
+        head_dim = q.size(3)
         products = torch.matmul(q, k.transpose(2, 3)).float()
-        scores = products / q.size(3) ** 0.5
+        scores = products / head_dim**0.5
         visible = torch.ones_like(scores[:, :1], dtype=torch.bool)
         if mask is not None and mask.dtype == torch.bool:
             visible = visible & mask
@@ -180,7 +212,8 @@ class MultiheadAttention(nn.Module):
         elif mask is not None:
             visible = visible & mask.eq(0.0)
             scores = scores + mask
-        for weights, seen in zip(scores.softmax(-1), visible[:, 0], strict=True):
+        all_weights = scores.softmax(-1)
+        for weights, seen in zip(all_weights, visible[:, 0], strict=True):
             observer(weights, Pairs(seen))
 
 
@@ -197,17 +230,22 @@ class Gate(nn.Module):
         self.other_first = other_first
         self.proj = Linear(2 * dim, dim)
         if bias is not None:
+            first_bias = -bias if other_first else bias
             nn.init.zeros_(self.proj.weight)
-            nn.init.constant_(self.proj.bias, -bias if other_first else bias)
+            nn.init.constant_(self.proj.bias, first_bias)
 
     def forward(self, own: Tensor, other: Tensor) -> Tensor:
         """Mix two ``(.., dim)`` states element by element."""
-        pair = (other, own) if self.other_first else (own, other)
-        gate = self.proj(torch.cat(pair, -1))
-        # Computed directly: 1 - g would round a small share to 0, and a gate that begins closed
-        # would get no gradient; and a share of 0 leaves the own state as it is to the last bit.
-        share = torch.sigmoid(gate if self.other_first else -gate)
-        return own + share * (other - own)
+        # The share of the other state is computed directly: 1 - g would round a small share to 0,
+        # and a gate near 1 would get no gradient; a share of 0 leaves the own state as it is.
+        if self.other_first:
+            pair = torch.cat((other, own), -1)
+            share = torch.sigmoid(self.proj(pair))
+        else:
+            pair = torch.cat((own, other), -1)
+            share = torch.sigmoid(-self.proj(pair))
+        difference = other - own
+        return own + share * difference
 
 
 class DocumentAttention(MultiheadAttention):
@@ -254,8 +292,11 @@ class DocumentAttention(MultiheadAttention):
         attend = MultiheadAttention.forward
         if self.kind == "group":
             return attend(self, query, key, key, plans["group"])
-        ordered_query = query if query_order is None else query + query_order
-        ordered_key = key if key_order is None else key + key_order
+        ordered_query, ordered_key = query, key
+        if query_order is not None:
+            ordered_query = query + query_order
+        if key_order is not None:
+            ordered_key = key + key_order
         if self.global_attn is None or self.gate is None:
             return attend(self, ordered_query, ordered_key, key, plans["global"])
         in_group = attend(self, query, key, key, plans["group"])
@@ -274,7 +315,8 @@ class DocumentAttention(MultiheadAttention):
 
         def attend(attention: MultiheadAttention, kind: str, query: Tensor) -> Tensor:
             key, value, mask = keys[kind]
-            new = x.view(key.size(0), -1, x.size(1))  # (documents, beam, dim)
+            documents, _, dim = key.shape
+            new = x.view(documents, -1, dim)  # (documents, beam, dim)
             beam = new.size(1)
             key[:, -beam:] = attention.k_proj(query).view_as(new)
             value[:, -beam:] = attention.v_proj(x).view_as(new)
@@ -286,7 +328,8 @@ class DocumentAttention(MultiheadAttention):
         """Attend to the source; arguments as in :meth:`step_self`."""
 
         def attend(attention: MultiheadAttention, kind: str, query: Tensor) -> Tensor:
-            return attention.attend(query, *keys[kind])
+            key, value, mask = keys[kind]
+            return attention.attend(query, key, value, mask)
 
         return self._step(x, order, attend)
 
@@ -330,15 +373,18 @@ class PackedContext:
         lengths = self.lengths[rows]
         old_begins = self.lengths.cumsum(0) - self.lengths
         begins = lengths.cumsum(0) - lengths
-        shift = torch.repeat_interleave(old_begins[rows] - begins, lengths)
-        index = torch.arange(shift.numel(), device=shift.device) + shift
+        shift_of_row = old_begins[rows] - begins
+        shift = torch.repeat_interleave(shift_of_row, lengths)
+        tokens = torch.arange(shift.numel(), device=shift.device)
+        index = tokens + shift
         return PackedContext(self.states[index], lengths)
 
     @classmethod
     def joined(cls, contexts: Sequence[PackedContext]) -> PackedContext:
         """Join the rows of several batches."""
-        states = torch.cat([context.states for context in contexts])
-        return cls(states, torch.cat([context.lengths for context in contexts]))
+        states = [context.states for context in contexts]
+        lengths = [context.lengths for context in contexts]
+        return cls(torch.cat(states), torch.cat(lengths))
 
     def align(self, packed: Tensor) -> Tensor:
         """``(context tokens, ..) -> (batch, longest, ..)``, zeros after a row's end."""
@@ -398,7 +444,10 @@ class ContextAttention(nn.Module):
         if self.gate is not None:
             mixed: Tensor = self.gate(own, context)
             return mixed
-        share = self.context_share(float(torch.rand(()))) if self.training else 0.5
+        share = 0.5
+        if self.training:
+            u = float(torch.rand(()))
+            share = self.context_share(u)
         return (1 - share) * own + share * context
 
     def context_share(self, u: float) -> float:
@@ -413,8 +462,8 @@ class ContextAttention(nn.Module):
 
 # ---- layers --------------------------------------------------------------------------------------
 
-# Context attention of queries ``(tokens, dim)``.
-_Reading = Callable[[Tensor], Tensor]
+# Attends from queries ``(tokens, dim)`` to the context.
+_AttendToContext = Callable[[Tensor], Tensor]
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "gelu": F.gelu,
@@ -469,11 +518,19 @@ class LayerSpec:
 
     def norm(self) -> nn.Module:
         """Return a new LayerNorm; with ``rezero`` the identity."""
-        return nn.Identity() if self.rezero else nn.LayerNorm(self.dim, self.norm_eps)
+        if self.rezero:
+            return nn.Identity()
+        return nn.LayerNorm(self.dim, self.norm_eps)
 
     def attention(self, kind: str) -> DocumentAttention:
         """Return a new attention; ``kind``: one of :data:`KINDS`."""
-        return DocumentAttention(self.dim, self.heads, self.attention_dropout, kind, self.gate_bias)
+        return DocumentAttention(
+            self.dim,
+            self.heads,
+            dropout=self.attention_dropout,
+            kind=kind,
+            gate_bias=self.gate_bias,
+        )
 
 
 class ResidualLayer(nn.Module):
@@ -484,10 +541,18 @@ class ResidualLayer(nn.Module):
         self.spec = spec
         self.fc1, self.fc2 = spec.feed_forward()
         self.final_layer_norm = spec.norm()
-        self.residual_scale = nn.Parameter(torch.zeros(1)) if spec.rezero else None
+        self.residual_scale: nn.Parameter | None = None
+        if spec.rezero:
+            self.residual_scale = nn.Parameter(torch.zeros(1))
 
-    def _residual(self, x: Tensor, norm: nn.Module, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
-        h = sublayer(norm(x) if self.spec.pre_norm else x)
+    def _residual(
+        self,
+        x: Tensor,
+        norm: nn.Module,
+        sublayer: Callable[[Tensor], Tensor],
+    ) -> Tensor:
+        normalised = norm(x) if self.spec.pre_norm else x
+        h = sublayer(normalised)
         if self.training:
             h = dropout(h, self.spec.dropout, True)
         if self.residual_scale is not None:
@@ -501,9 +566,17 @@ class ResidualLayer(nn.Module):
     def _feed_forward(self, x: Tensor) -> Tensor:
         return self._network(x, self.fc1, self.fc2, self.final_layer_norm)
 
-    def _network(self, x: Tensor, inner: nn.Module, outer: nn.Module, norm: nn.Module) -> Tensor:
+    def _network(
+        self,
+        x: Tensor,
+        inner: nn.Module,
+        outer: nn.Module,
+        norm: nn.Module,
+    ) -> Tensor:
+        activation = _ACTIVATIONS[self.spec.activation]
+
         def network(x: Tensor) -> Tensor:
-            hidden = _ACTIVATIONS[self.spec.activation](inner(x))
+            hidden = activation(inner(x))
             if self.spec.activation_dropout:
                 hidden = dropout(hidden, self.spec.activation_dropout, self.training)
             output: Tensor = outer(hidden)
@@ -558,10 +631,14 @@ class TransformerLayer(ResidualLayer):
         self.self_attn_layer_norm = spec.norm()
 
     def _computed(
-        self, run: Callable[[Tensor, LayerInputs], Tensor], x: Tensor, inputs: LayerInputs
+        self,
+        run: Callable[[Tensor, LayerInputs], Tensor],
+        x: Tensor,
+        inputs: LayerInputs,
     ) -> Tensor:
         """Return ``run(x, inputs)``, which may run again for the gradient."""
-        if not (self.checkpoints and self.training and torch.is_grad_enabled()):
+        has_gradient = self.training and torch.is_grad_enabled()
+        if not self.checkpoints or not has_gradient:
             return run(x, inputs)
         if self.memory is not None and inputs.memory is not None:
             run = _repeatable(run, inputs.memory)
@@ -569,45 +646,53 @@ class TransformerLayer(ResidualLayer):
         output: Tensor = checkpoint(run, x, inputs, use_reentrant=False)
         return output
 
-    def _attend_to_self(self, x: Tensor, inputs: LayerInputs, beside: bool) -> Tensor:
-        """Apply self-attention, the context behind it and the memory: ``(tokens, dim)``.
+    def _attend_to_self(self, x: Tensor, inputs: LayerInputs, context_beside: bool) -> Tensor:
+        """Apply self-attention, context attention and the memory: ``(tokens, dim)``.
 
-        ``beside``: context attention may share the queries.
+        ``context_beside``: context attention may stand beside self-attention, too.
         """
+        attend_to_context = self._context_attention(inputs)
 
         def attend(h: Tensor) -> Tensor:
             own: Tensor = self.self_attn(h, h, inputs.own, inputs.order, inputs.order)
-            return self._with_context(h, own, read) if beside else own
+            if not context_beside:
+                return own
+            return self._combined_with_context(h, own, attend_to_context)
 
-        read = self._reading(inputs)
         x = self._residual(x, self.self_attn_layer_norm, attend)
-        x = self._behind(x, read)
+        x = self._context_sublayer(x, attend_to_context)
         if self.memory is not None and inputs.memory is not None:
             x = self.memory(x, inputs.memory, inputs.memory_plan)
         return x
 
-    def _reading(self, inputs: LayerInputs) -> _Reading | None:
-        """Context attention of queries ``(tokens, dim)``, or None."""
+    def _context_attention(self, inputs: LayerInputs) -> _AttendToContext | None:
         part, context = self.context_attn, inputs.context
         if part is None or context is None:
             return None
         states = context.states.to(part.attention.k_proj.weight)
         return partial(part.attention, key=states, value=states, plan=inputs.own["context"])
 
-    def _with_context(self, query: Tensor, own: Tensor, read: _Reading | None) -> Tensor:
-        """Combine ``own (tokens, dim)`` with context attention next to it, if any."""
+    def _combined_with_context(
+        self,
+        query: Tensor,
+        own: Tensor,
+        attend_to_context: _AttendToContext | None,
+    ) -> Tensor:
+        """Combine ``own (tokens, dim)`` with context attention beside it, if any."""
         part = self.context_attn
-        if part is None or read is None or part.layer_norm is not None:
+        if part is None or attend_to_context is None or part.layer_norm is not None:
             return own
-        return part.combine(own, read(query))
+        context = attend_to_context(query)
+        return part.combine(own, context)
 
-    def _behind(self, x: Tensor, read: _Reading | None) -> Tensor:
+    def _context_sublayer(self, x: Tensor, attend_to_context: _AttendToContext | None) -> Tensor:
         """Apply context attention that is a sublayer of its own, if any."""
         part = self.context_attn
-        if part is None or read is None or part.layer_norm is None:
+        if part is None or attend_to_context is None or part.layer_norm is None:
             return x
         query = part.layer_norm(x) if self.spec.pre_norm else x
-        x = part.combine(x, read(query))
+        context = attend_to_context(query)
+        x = part.combine(x, context)
         return x if self.spec.pre_norm else part.layer_norm(x)
 
 
@@ -635,7 +720,7 @@ class EncoderLayer(TransformerLayer):
         """Packed states ``(tokens, dim) -> (tokens, dim)``."""
 
         def run(x: Tensor, inputs: LayerInputs) -> Tensor:
-            x = self._attend_to_self(x, inputs, beside=True)
+            x = self._attend_to_self(x, inputs, context_beside=True)
             return self._feed_forward(x)
 
         return self._computed(run, x, inputs)
@@ -662,11 +747,17 @@ class DecoderLayer(TransformerLayer):
         """
 
         def attend_to_source(h: Tensor) -> Tensor:
-            own = self.encoder_attn(h, encoded, inputs.cross, inputs.order, inputs.source_order)
-            return self._with_context(h, own, self._reading(inputs))
+            own = self.encoder_attn(
+                h,
+                encoded,
+                inputs.cross,
+                query_order=inputs.order,
+                key_order=inputs.source_order,
+            )
+            return self._combined_with_context(h, own, self._context_attention(inputs))
 
         def run(x: Tensor, inputs: LayerInputs) -> Tensor:
-            x = self._attend_to_self(x, inputs, beside=False)
+            x = self._attend_to_self(x, inputs, context_beside=False)
             x = self._first_feed_forward(x)
             x = self._residual(x, self.encoder_attn_layer_norm, attend_to_source)
             return self._feed_forward(x)
@@ -681,18 +772,19 @@ class DecoderLayer(TransformerLayer):
             keys: the keys of the new tokens are written.
             order: ``(hypotheses, dim)`` embedded sentence numbers, or None.
         """
-        read: _Reading | None = None
+        attend_to_context: _AttendToContext | None = None
         if self.context_attn is not None and keys.context is not None:
             key, value, mask = keys.context
-            read = partial(self.context_attn.attention.attend, key=key, value=value, mask=mask)
+            attention = self.context_attn.attention
+            attend_to_context = partial(attention.attend, key=key, value=value, mask=mask)
 
         def attend_to_source(h: Tensor) -> Tensor:
             own = self.encoder_attn.step_cross(h, keys.source, order)
-            return self._with_context(h, own, read)
+            return self._combined_with_context(h, own, attend_to_context)
 
         attend_to_self = partial(self.self_attn.step_self, keys=keys.own, order=order)
         x = self._residual(x, self.self_attn_layer_norm, attend_to_self)
-        x = self._behind(x, read)
+        x = self._context_sublayer(x, attend_to_context)
         if self.memory is not None and keys.memory is not None:
             x = self.memory.step(x, keys.memory.keys, keys.memory.values)
         x = self._first_feed_forward(x)

@@ -113,7 +113,9 @@ def test_context_attention_behind_self_attention_by_hand(side: str, pre_norm: bo
         first = torch.sigmoid(part.gate.proj(torch.cat(pair, 1)))
         wanted = first * pair[0] + (1 - first) * pair[1]
         wanted = wanted if pre_norm else part.layer_norm(wanted)
-        found = layer._behind(x, lambda query: part.attention(query, states, states, plan))
+        found = layer._context_sublayer(
+            x, lambda query: part.attention(query, states, states, plan)
+        )
     torch.testing.assert_close(found, wanted)
 
 
