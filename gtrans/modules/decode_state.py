@@ -26,6 +26,8 @@ Sources = dict[int, tuple[Tensor, Tensor]]
 """Keys and values by the number of the layer that attends to them."""
 # Steps between two times that tokens without a hypothesis are dropped.
 _STEPS_BETWEEN = 8
+# Added to the scores of keys that a query does not see.
+_HIDDEN = float("-inf")
 
 
 class Keys(NamedTuple):
@@ -52,20 +54,27 @@ class TokenTree:
         width: columns in use; a step adds ``beam`` of them.
     """
 
-    def __init__(self, layers: Sequence[int], like: Tensor, documents: int, beam: int) -> None:
+    def __init__(
+        self,
+        layers: Sequence[int],
+        like: Tensor,
+        documents: int,
+        beam: int,
+    ) -> None:
         """``like``: a tensor with the last dimension, type and device of the keys."""
         capacity = 64
+        dim = like.size(-1)
         self.numbers = layers
         self.width = 0
         self._beam = beam
         # (keys and values, layers, documents, capacity, dim)
-        self._data = like.new_zeros(2, len(layers), documents, capacity, like.size(-1))
-        self._mask = like.new_full((documents, beam, capacity), float("-inf"))
+        self._data = like.new_zeros(2, len(layers), documents, capacity, dim)
+        self._mask = like.new_full((documents, beam, capacity), _HIDDEN)
         # The next mask is written here, and then the two change places.
         self._next_mask = torch.empty_like(self._mask)
         is_own = torch.eye(beam, dtype=torch.bool, device=like.device)
         own = self._mask.new_zeros(beam, beam)
-        self._own = own.masked_fill_(~is_own, float("-inf"))
+        self._own = own.masked_fill_(~is_own, _HIDDEN)
 
     def begin_step(self, opens: Tensor | None = None) -> None:
         """Make room for the next tokens, each seen by its own hypothesis only.
@@ -74,7 +83,7 @@ class TokenTree:
         """
         if opens is not None:
             seen = self._mask[:, :, : self.width]
-            seen.masked_fill_(opens[:, :, None], float("-inf"))
+            seen.masked_fill_(opens[:, :, None], _HIDDEN)
         width = self.width + self._beam
         self._make_room(width)
         self._mask[:, :, self.width : width] = self._own
@@ -93,17 +102,19 @@ class TokenTree:
         self._data[0, :, :, :longest] = keys
         self._data[1, :, :, :longest] = values
         seen = self._mask.new_zeros(real.shape)
-        seen.masked_fill_(~real, float("-inf"))
+        seen.masked_fill_(~real, _HIDDEN)
         self._mask[:, :, :longest] = seen[:, None]
         self.width = longest
 
     def _make_room(self, width: int) -> None:
         capacity = self._mask.size(2)
-        if width > capacity:  # doubling keeps the cost of growing constant
-            more = max(width - capacity, capacity)
-            self._data = F.pad(self._data, (0, 0, 0, more))
-            self._mask = F.pad(self._mask, (0, more), value=float("-inf"))
-            self._next_mask = torch.empty_like(self._mask)
+        if width <= capacity:
+            return
+        # Doubling keeps the cost of growing constant.
+        more = max(width - capacity, capacity)
+        self._data = F.pad(self._data, (0, 0, 0, more))
+        self._mask = F.pad(self._mask, (0, more), value=_HIDDEN)
+        self._next_mask = torch.empty_like(self._mask)
 
     def layers(self) -> dict[int, Keys]:
         """Return the keys by layer; the last ``beam`` columns are the step's tokens."""
@@ -111,7 +122,9 @@ class TokenTree:
         mask = self._mask[:, None, :, : self.width]
         layers: dict[int, Keys] = {}
         for index, number in enumerate(self.numbers):
-            layers[number] = Keys(data[0, index], data[1, index], mask)
+            keys = data[0, index]
+            values = data[1, index]
+            layers[number] = Keys(keys, values, mask)
         return layers
 
     def reorder(self, rows: Tensor) -> None:
@@ -132,13 +145,15 @@ class TokenTree:
         """Drop tokens that no hypothesis goes back to; see :meth:`unused`."""
         if most == self.width:
             return
+        kept = most - first
         used = self._used()[:, first:].byte()
         order = used.argsort(dim=1, descending=True, stable=True)
-        columns = order[:, : most - first] + first  # (documents, most - first)
-        documents = torch.arange(columns.size(0), device=columns.device)[:, None]
+        columns = order[:, :kept] + first  # (documents, kept)
+        numbers = torch.arange(columns.size(0), device=columns.device)
+        documents = numbers[:, None]
         self._data[:, :, :, first:most] = self._data[:, :, documents, columns]
-        index = columns[:, None].expand(-1, self._beam, -1)
-        self._mask[:, :, first:most] = self._mask.gather(2, index)
+        of_hypotheses = columns[:, None].expand(-1, self._beam, -1)
+        self._mask[:, :, first:most] = self._mask.gather(2, of_hypotheses)
         self.width = most
 
     def _used(self) -> Tensor:
@@ -160,10 +175,11 @@ class SentenceWindow:
 
     def __init__(self, source: DocumentLayout, sources: Sources) -> None:
         self._index = {layer: number for number, layer in enumerate(sources)}
+        layers = len(sources)
         keys, values = zip(*sources.values(), strict=True)
-        # (keys and values, layers, source tokens, dim)
+        tokens, dim = keys[0].shape
         packed = torch.stack([*keys, *values])
-        self._packed = packed.view(2, len(sources), *keys[0].shape)
+        self._packed = packed.view(2, layers, tokens, dim)
         self._sentence = source.sentence
         lengths = source.sentence_lengths.cpu().numpy()
         counts = source.sentence_counts.cpu().numpy()
@@ -175,13 +191,13 @@ class SentenceWindow:
         self._spans = np.full((2, documents), -1)
         self._widths = np.zeros(documents, np.int64)
         # (keys and values, layers, documents, capacity, dim)
-        self._data = packed.new_zeros(2, len(sources), documents, 0, packed.size(-1))
+        self._data = packed.new_zeros(2, layers, documents, 0, dim)
         # (documents, capacity) the sentence of each token, -1 after the end
         self._inside = source.sentence.new_zeros(documents, 0)
         self._columns = source.sentence.new_zeros(0)
         self._width = 0
         self._seen = packed.new_zeros(())
-        self._unseen = packed.new_full((), float("-inf"))
+        self._unseen = packed.new_full((), _HIDDEN)
         self._outside = source.sentence.new_full((), -1)
         self.mask = self._seen
 
@@ -199,12 +215,14 @@ class SentenceWindow:
             self._fill(moved)
         inside = self._inside[:, None, : self._width]
         is_seen = inside == sentence[:, :, None]  # (documents, beam, width)
-        self.mask = torch.where(is_seen, self._seen, self._unseen)[:, None]
+        mask = torch.where(is_seen, self._seen, self._unseen)
+        self.mask = mask[:, None]
 
     def _fill(self, moved: Ints) -> None:
         first, last = self._spans[:, moved] + self._firsts[moved]
         begins = self._begins[first]
-        sizes = self._begins[last + 1] - begins
+        ends = self._begins[last + 1]
+        sizes = ends - begins
         self._widths[moved] = sizes
         self._width = int(self._widths.max())
         self._make_room(self._width)
@@ -213,7 +231,8 @@ class SentenceWindow:
         numbers, begin, size = to_device(windows, self._inside.device)
         columns = self._columns[:width]
         index = begin[:, None] + columns  # (moved, width)
-        index.clamp_(max=self._sentence.numel() - 1)
+        last_token = self._sentence.numel() - 1
+        index.clamp_(max=last_token)
         self._data[:, :, numbers, :width] = self._packed[:, :, index]
         is_real = columns < size[:, None]
         self._inside.index_fill_(0, numbers, -1)
@@ -222,18 +241,21 @@ class SentenceWindow:
 
     def _make_room(self, width: int) -> None:
         capacity = self._inside.size(1)
-        if width > capacity:
-            more = max(width - capacity, capacity)
-            self._data = F.pad(self._data, (0, 0, 0, more))
-            self._inside = F.pad(self._inside, (0, more), value=-1)
-            self._columns = torch.arange(capacity + more, device=self._inside.device)
+        if width <= capacity:
+            return
+        more = max(width - capacity, capacity)
+        self._data = F.pad(self._data, (0, 0, 0, more))
+        self._inside = F.pad(self._inside, (0, more), value=-1)
+        self._columns = torch.arange(capacity + more, device=self._inside.device)
 
     def layers(self) -> dict[int, Keys]:
         """Return the keys by layer."""
         data = self._data[:, :, :, : self._width]
         layers: dict[int, Keys] = {}
         for number, index in self._index.items():
-            layers[number] = Keys(data[0, index], data[1, index], self.mask)
+            keys = data[0, index]
+            values = data[1, index]
+            layers[number] = Keys(keys, values, self.mask)
         return layers
 
     def keep(self, documents: Tensor, numbers: Ints) -> None:
@@ -252,7 +274,8 @@ class SharedSources:
         """Store ``sources (documents, longest, dim)``; ``lengths (documents,)`` or None."""
         self._index = {layer: number for number, layer in enumerate(sources)}
         keys, values = zip(*sources.values(), strict=True)
-        self._keys, self._values = torch.stack(keys), torch.stack(values)
+        self._keys = torch.stack(keys)
+        self._values = torch.stack(values)
         self._mask: Tensor | None = None
         if lengths is not None:
             columns = torch.arange(self._keys.size(2), device=lengths.device)
@@ -260,7 +283,7 @@ class SharedSources:
             is_padding = is_padding[:, None, None, :]
             # Added to the scores: made once, where every attention would make it of a boolean one.
             mask = self._keys.new_zeros(is_padding.shape)
-            self._mask = mask.masked_fill_(is_padding, float("-inf"))
+            self._mask = mask.masked_fill_(is_padding, _HIDDEN)
 
     @classmethod
     def if_any(cls, sources: Sources, lengths: Tensor | None = None) -> SharedSources | None:
@@ -342,8 +365,8 @@ class DecodeState:
             context, memory: keys of context attention and of the recurrent memories.
         """
         documents = source.shape[0]
-        device = source.index.device
         hypotheses = documents * beam
+        device = source.index.device
         self.beam = beam
         self.by_sentence = by_sentence
         self.step = -1
@@ -351,7 +374,8 @@ class DecodeState:
         self.sentence = torch.zeros(hypotheses, dtype=torch.long, device=device)
         self.position_in_sentence = torch.full((hypotheses,), -1, dtype=torch.long, device=device)
         self.most_sentences = source.most_sentences
-        self._last_sentence = (source.sentence_counts - 1).repeat_interleave(beam)
+        last_sentence = source.sentence_counts - 1
+        self._last_sentence = last_sentence.repeat_interleave(beam)
         self._depth = len(self_kinds)
         group_layers: list[int] = []
         global_layers: list[int] = []
@@ -367,12 +391,14 @@ class DecodeState:
         if global_layers:
             self._trees["global"] = TokenTree(global_layers, like, documents, beam)
         self.layers: list[LayerKeys] = []
-        self._window = SentenceWindow(source, group_sources) if group_sources else None
+        self._window: SentenceWindow | None = None
+        if group_sources:
+            self._window = SentenceWindow(source, group_sources)
         lengths = None if source.is_dense else source.document_lengths
         self._global_sources = SharedSources.if_any(global_sources, lengths)
-        # (hypotheses,) tokens that each has read before the first step, and the most of them
-        self._read: Tensor | None = None
-        self._most_read = 0
+        # (hypotheses,) tokens of each prefix, and of the longest
+        self._prefix_lengths: Tensor | None = None
+        self._longest_prefix = 0
         self.context = context
         self.memory = memory
         self.further_sources: list[SharedSources] = []
@@ -383,32 +409,35 @@ class DecodeState:
         tree = self._trees.get("global")
         return [] if tree is None else list(tree.numbers)
 
-    def begin_behind(self, read: DocumentLayout, pairs: tuple[Tensor, Tensor] | None) -> None:
-        """Begin behind a part of the translations, which all hypotheses of a document share.
+    def begin_behind(self, prefix: DocumentLayout, pairs: tuple[Tensor, Tensor] | None) -> None:
+        """Begin behind a prefix, whole sentences that all hypotheses of a document share.
 
-        The search opens the next sentence, so group attention sees nothing of that part.
+        The search opens the next sentence, so group attention sees nothing of the prefix.
 
         Args:
-            read: layout of that part.
+            prefix: layout of the prefixes.
             pairs: keys and values of :attr:`layers_of_document`, each ``(layers, documents,
                 longest, dim)``; None: there are no such layers.
         """
-        lengths = read.document_lengths
-        self._read = lengths.repeat_interleave(self.beam)
-        self._most_read = read.longest
-        self.sentence = (read.sentence_counts - 1).repeat_interleave(self.beam)
+        lengths = prefix.document_lengths
+        self._prefix_lengths = lengths.repeat_interleave(self.beam)
+        self._longest_prefix = prefix.longest
+        last_sentence = prefix.sentence_counts - 1
+        self.sentence = last_sentence.repeat_interleave(self.beam)
         if pairs is not None:
-            columns = torch.arange(pairs[0].size(2), device=lengths.device)
-            self._trees["global"].begin_with(pairs, columns < lengths[:, None])
+            keys, _ = pairs
+            columns = torch.arange(keys.size(2), device=lengths.device)
+            is_real = columns < lengths[:, None]
+            self._trees["global"].begin_with(pairs, is_real)
 
     def positions(self) -> Positions:
         """Return the positions of the current tokens."""
-        end = self._most_read + self.step + 1
+        end = self._longest_prefix + self.step + 1
         if self.by_sentence:
             return Positions(self.position_in_sentence, end)
-        if self._read is None:
+        if self._prefix_lengths is None:
             return Positions(self.step, end)
-        return Positions(self._read + self.step, end)
+        return Positions(self._prefix_lengths + self.step, end)
 
     @property
     def in_several(self) -> Tensor:
@@ -418,14 +447,16 @@ class DecodeState:
     def advance(self, opens: Tensor) -> None:
         """Begin a step; ``opens (hypotheses,)``: the token opens a sentence."""
         self.step += 1
-        if self.step == 0 and self._read is None:
+        if self.step == 0 and self._prefix_lengths is None:
             self.position_in_sentence.zero_()
         else:
             self._count(opens)
         self._read_on_host()
         for kind, tree in self._trees.items():
-            forgets = kind == "group" and self.step
-            tree.begin_step(opens.view(-1, self.beam) if forgets else None)
+            if kind == "group" and self.step > 0:
+                tree.begin_step(opens.view(-1, self.beam))
+            else:
+                tree.begin_step()
         self.layers = self._layers()
 
     def _count(self, opens: Tensor) -> None:
@@ -447,15 +478,18 @@ class DecodeState:
             wanted.append(self.sentence)
         if not wanted:
             return
-        joined = torch.cat(wanted) if len(wanted) > 1 else wanted[0]
+        joined = wanted[0]
+        if len(wanted) > 1:
+            joined = torch.cat(wanted)
         numbers = joined.cpu().numpy()
         for tree in trees:
             first, most = numbers[:2].tolist()
             tree.drop_unused(first, most)
             numbers = numbers[2:]
         if self._window is not None:
-            sentences = numbers.reshape(-1, self.beam)
-            spans = np.stack([sentences.min(1), sentences.max(1)])
+            on_host = numbers.reshape(-1, self.beam)
+            earliest, latest = on_host.min(1), on_host.max(1)
+            spans = np.stack([earliest, latest])
             self._window.move(spans, self.sentence.view(-1, self.beam))
 
     def _layers(self) -> list[LayerKeys]:
@@ -495,18 +529,20 @@ class DecodeState:
         """Drop all documents but ``numbers (n,)``, which are on the host."""
         documents = to_device(numbers, self.document.device)
         offsets = torch.arange(self.beam, device=documents.device)
-        hypotheses = (documents[:, None] * self.beam + offsets).flatten()
+        first_hypotheses = documents[:, None] * self.beam
+        hypotheses = (first_hypotheses + offsets).flatten()
         self.document = self.document.index_select(0, documents)
         self.sentence = self.sentence.index_select(0, hypotheses)
         self.position_in_sentence = self.position_in_sentence.index_select(0, hypotheses)
         self._last_sentence = self._last_sentence.index_select(0, hypotheses)
-        if self._read is not None:
-            self._read = self._read.index_select(0, hypotheses)
+        if self._prefix_lengths is not None:
+            self._prefix_lengths = self._prefix_lengths.index_select(0, hypotheses)
         for tree in self._trees.values():
             tree.keep(documents)
         if self._window is not None:
             self._window.keep(documents, numbers.numpy())
-        for shared in (self._global_sources, self.context, self.memory, *self.further_sources):
+        all_shared = [self._global_sources, self.context, self.memory, *self.further_sources]
+        for shared in all_shared:
             if shared is not None:
                 shared.keep(documents)
 
