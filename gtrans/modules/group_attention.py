@@ -3,9 +3,9 @@
 In the paper a mask of -1e8 separates the sentences. Sentences are contiguous, so no ``N x N`` mask
 is needed:
 
-* :class:`DocumentLayout`: the document and sentence of each token (the group tags of Eq 3). Models
-  get ids ``(batch, length)`` and work on *packed* states ``(tokens, dim)``, the real tokens of all
-  rows one after the other.
+* :class:`DocumentLayout`: the document and sentence of each token. Models get ids ``(batch,
+  length)`` and work on *packed* states ``(tokens, dim)``, the real tokens of all rows one after
+  the other.
 * :func:`attention_plan`: who attends to whom, as index tensors, made with the batch.
 * :func:`segment_attention`: attention inside segments: sentences in group attention, documents in
   global attention. :func:`dense_attention` is the equation as written.
@@ -56,7 +56,8 @@ def with_tensors(plan: Any, change: Callable[[Tensor], Tensor]) -> Any:
     if isinstance(plan, Tensor):
         return change(plan)
     if isinstance(plan, PlanPart):
-        return type(plan)(**with_tensors(vars(plan), change))
+        parts = with_tensors(vars(plan), change)
+        return type(plan)(**parts)
     if isinstance(plan, dict):
         return {name: with_tensors(part, change) for name, part in plan.items()}
     if isinstance(plan, list | tuple):
@@ -87,7 +88,7 @@ class DocumentLayout(PlanPart):
         shape: batch and length.
         index: ``(tokens,)`` position of every real token in the flattened batch.
         row: ``(tokens,)`` its document: a row of the batch, or a chunk if rows are divided.
-        sentence: ``(tokens,)`` its sentence in the document, from 0.
+        sentence: ``(tokens,)`` its sentence in the document, from 0 (the group tag of Eq 3).
         position, position_in_sentence: ``(tokens,)``, from 0.
         sentence_lengths: ``(sentences,)`` tokens.
         document_lengths, sentence_counts: ``(documents,)`` tokens and sentences.
@@ -125,24 +126,31 @@ class DocumentLayout(PlanPart):
         """
         batch, length = real.shape
         index = np.flatnonzero(real.numpy())
+        tokens = len(index)
         row = index // max(length, 1)
         lengths = np.bincount(row, minlength=batch)
-        before = lengths.cumsum() - lengths
+        row_starts = lengths.cumsum() - lengths
         is_start = starts.numpy().ravel()[index]
-        is_start[before[lengths > 0]] = True
+        has_tokens = lengths > 0
+        is_start[row_starts[has_tokens]] = True
         sentence_starts = np.flatnonzero(is_start)
-        sentence_lengths = np.diff(sentence_starts, append=len(index))
-        counts = np.bincount(row[sentence_starts], minlength=batch)
+        sentence_lengths = np.diff(sentence_starts, append=tokens)
+        row_of_sentence = row[sentence_starts]
+        counts = np.bincount(row_of_sentence, minlength=batch)
         sentences_before = counts.cumsum() - counts
+        # The sentence of each token, counted through the batch.
         number = is_start.cumsum() - 1
-        order = np.arange(len(index))
+        sentence = number - sentences_before[row]
+        order = np.arange(tokens)
+        position = order - row_starts[row]
+        position_in_sentence = order - sentence_starts[number]
         return cls(
             shape=(batch, length),
             index=torch.from_numpy(index),
             row=torch.from_numpy(row),
-            sentence=torch.from_numpy(number - sentences_before[row]),
-            position=torch.from_numpy(order - before[row]),
-            position_in_sentence=torch.from_numpy(order - sentence_starts[number]),
+            sentence=torch.from_numpy(sentence),
+            position=torch.from_numpy(position),
+            position_in_sentence=torch.from_numpy(position_in_sentence),
             sentence_lengths=torch.from_numpy(sentence_lengths),
             document_lengths=torch.from_numpy(lengths),
             sentence_counts=torch.from_numpy(counts),
@@ -154,8 +162,10 @@ class DocumentLayout(PlanPart):
     @classmethod
     def of_rows(cls, lengths: Tensor) -> DocumentLayout:
         """Build the layout of rows of one sentence each; ``lengths (batch,)`` in tokens."""
-        real = torch.arange(int(lengths.max())) < lengths[:, None]
-        return cls.from_starts(real, torch.zeros_like(real))
+        columns = torch.arange(int(lengths.max()))
+        real = columns < lengths[:, None]
+        no_starts = torch.zeros_like(real)
+        return cls.from_starts(real, no_starts)
 
     @classmethod
     def of_source(cls, tokens: Tensor, pad: int, eos: int) -> DocumentLayout:
@@ -178,8 +188,10 @@ class DocumentLayout(PlanPart):
         real = tokens.ne(pad)
         first_column = real.int().argmax(1, keepdim=True)
         first = tokens.gather(1, first_column)
-        opening = torch.where(first.eq(eos), first, torch.full_like(first, bos))
-        return cls.from_starts(real, tokens.eq(opening) & real)
+        bos_column = torch.full_like(first, bos)
+        opening = torch.where(first.eq(eos), first, bos_column)
+        starts = tokens.eq(opening) & real
+        return cls.from_starts(real, starts)
 
     def on_host(self) -> DocumentLayout:
         """Return the layout on the host, which waits once."""
@@ -200,7 +212,8 @@ class DocumentLayout(PlanPart):
         first = counts.cumsum() - counts
         lengths = np.add.reduceat(sizes, first)
         row = np.arange(len(counts)).repeat(lengths)
-        sentence = np.arange(len(sizes)).repeat(sizes) - first[row]
+        number = np.arange(len(sizes)).repeat(sizes)
+        sentence = number - first[row]
         starts = lengths.cumsum() - lengths
         position = np.arange(self.tokens) - starts[row]
         return replace(
@@ -238,7 +251,8 @@ class DocumentLayout(PlanPart):
     @property
     def is_dense(self) -> bool:
         """Whether the batch holds no padding."""
-        return self.tokens == self.shape[0] * self.shape[1]
+        batch, length = self.shape
+        return self.tokens == batch * length
 
     def positions(self, by_sentence: bool) -> Positions:
         """Return the positions of the tokens in their documents or sentences."""
@@ -249,7 +263,9 @@ class DocumentLayout(PlanPart):
     def pack(self, padded: Tensor) -> Tensor:
         """``(batch, length, ..) -> (tokens, ..)``."""
         flat = padded.flatten(0, 1)
-        return flat if self.is_dense else flat.index_select(0, self.index)
+        if self.is_dense:
+            return flat
+        return flat.index_select(0, self.index)
 
     def pad(self, packed: Tensor, value: float = 0.0) -> Tensor:
         """``(tokens, ..) -> (batch, length, ..)``, ``value`` on padding.
@@ -258,11 +274,12 @@ class DocumentLayout(PlanPart):
         """
         if self.whole is not None and self.computed is not None:
             return self.whole.pad(packed[self.computed], value)
+        batch, length = self.shape
+        features = packed.shape[1:]
         if not self.is_dense:
-            size = self.shape[0] * self.shape[1]
-            flat = packed.new_full((size, *packed.shape[1:]), value)
+            flat = packed.new_full((batch * length, *features), value)
             packed = flat.index_copy(0, self.index, packed)
-        return packed.view(*self.shape, *packed.shape[1:])
+        return packed.view(batch, length, *features)
 
     def choose(self, packed: Tensor, chosen: Tensor) -> Tensor:
         """``(tokens, ..) -> (chosen, ..)``: the tokens where ``chosen (batch, length)`` is True."""
@@ -275,8 +292,11 @@ class DocumentLayout(PlanPart):
         """``(tokens, ..) -> (documents, longest, ..)``, zeros on the right."""
         if self.is_dense and self.chunks is None:
             return self.pad(packed)
-        width = self.shape[1] if self.chunks is None else self.longest
-        padded = packed.new_zeros(self.documents, width, *packed.shape[1:])
+        _, width = self.shape
+        if self.chunks is not None:
+            width = self.longest
+        features = packed.shape[1:]
+        padded = packed.new_zeros(self.documents, width, *features)
         padded[self.row, self.position] = packed
         return padded
 
@@ -288,12 +308,12 @@ def _most(numbers: Ints) -> int:
 def shared_prefixes(whole: DocumentLayout, tokens: Tensor, sources: Tensor) -> DocumentLayout:
     """Return the layout, on the host, of rows that share the states of their common prefixes.
 
-    Rows are translations, grouped by source. A row computes only the states after the prefix that
-    it shares with the row before; sorted rows share most.
+    A row computes only the states after the prefix that it shares with the row before.
 
     Args:
         whole: layout of ``tokens``.
-        tokens: ``(rows, length)`` decoder input, padded on the right.
+        tokens: ``(rows, length)`` decoder input, padded on the right; rows of a source follow
+            each other, and sorted rows share most.
         sources: ``(rows,)`` the source of each row.
     """
     ids = tokens.numpy()
@@ -307,10 +327,12 @@ def shared_prefixes(whole: DocumentLayout, tokens: Tensor, sources: Tensor) -> D
     shared = np.zeros_like(lengths)
     shared[1:] = np.where(is_same_source, common, 0)
     # Every row keeps its last token, so that every row has states of its own.
-    shared = np.minimum(shared, np.maximum(lengths - 1, 0))
+    all_but_last = np.maximum(lengths - 1, 0)
+    shared = np.minimum(shared, all_but_last)
     is_own = position >= shared[row]
     own = np.flatnonzero(is_own)
-    own_row, own_position = row[own], position[own]
+    own_row = row[own]
+    own_position = position[own]
     # (rows, length): the nearest row up to this one that computes its own state there
     owner = np.full(ids.shape, -1)
     owner[own_row, own_position] = own_row
@@ -318,7 +340,8 @@ def shared_prefixes(whole: DocumentLayout, tokens: Tensor, sources: Tensor) -> D
     # (rows, length): the number of each own token
     table = np.full(ids.shape, -1)
     table[own_row, own_position] = np.arange(len(own))
-    computed = table[owner[row, position], position]
+    owner_of_token = owner[row, position]
+    computed = table[owner_of_token, position]
     sizes = whole.sentence_lengths.numpy()
     sentence = np.arange(len(sizes)).repeat(sizes)
     _, own_sizes = np.unique(sentence[own], return_counts=True)
@@ -359,7 +382,8 @@ class Segments:
         """Return runs of ``lengths (segments,)``, one after the other."""
         sizes = lengths.numpy()
         starts = sizes.cumsum() - sizes
-        return cls(starts, sizes, None if index is None else index.numpy())
+        indices = None if index is None else index.numpy()
+        return cls(starts, sizes, indices)
 
     def chosen(self, numbers: Ints) -> Segments:
         """Return the segments ``numbers (n,)``, in that order."""
@@ -373,14 +397,17 @@ class Segments:
         index = starts + offsets  # (members, width)
         after_end = offsets >= lengths
         if self.index is not None:
-            index = self.index[np.where(after_end, 0, index)]
+            readable = np.where(after_end, 0, index)
+            index = self.index[readable]
         index = np.where(after_end, -1, index)
         padded: Ints = _with_rows(index, rows)
         return padded
 
     def cover(self, tokens: int) -> bool:
         """Whether the segments are consecutive, not empty, and hold all ``tokens``."""
-        if self.index is not None or not (self.lengths > 0).all():
+        if self.index is not None:
+            return False
+        if not (self.lengths > 0).all():
             return False
         if int(self.lengths.sum()) != tokens:
             return False
@@ -390,8 +417,9 @@ class Segments:
 
 def _with_rows(padded: Any, rows: int, value: int = -1) -> Any:
     """``(n, width) -> (rows, width)``, ``value`` at the end."""
-    missing = rows - len(padded)
-    return np.pad(padded, ((0, missing), (0, 0)), constant_values=value)
+    added_rows = (0, rows - len(padded))
+    added_columns = (0, 0)
+    return np.pad(padded, (added_rows, added_columns), constant_values=value)
 
 
 @dataclass(frozen=True)
@@ -441,7 +469,11 @@ class Gather(PlanPart):
 class _GatherFunction(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, packed: Tensor, index: Tensor, inverse: Tensor, unused: Tensor | None
+        ctx: Any,
+        packed: Tensor,
+        index: Tensor,
+        inverse: Tensor,
+        unused: Tensor | None,
     ) -> Tensor:
         ctx.save_for_backward(inverse, unused)
         return packed.index_select(0, index)
@@ -463,14 +495,22 @@ def gather_of(padded: Sequence[Ints], tokens: int) -> Gather | None:
     if len(index) == tokens and (index == np.arange(tokens)).all():
         return None
     real = np.flatnonzero(index >= 0)
-    inverse = np.full(tokens, -1)
-    inverse[index[real]] = real
-    unused = inverse < 0
-    repeats = len(real) > tokens - unused.sum()
+    token_of_real = index[real]
+    position = np.full(tokens, -1)
+    position[token_of_real] = real
+    is_unused = position < 0
+    used = tokens - is_unused.sum()
+    has_repeats = len(real) > used
+    inverse: Tensor | None = None
+    if not has_repeats:
+        inverse = torch.from_numpy(np.maximum(position, 0))
+    unused: Tensor | None = None
+    if is_unused.any():
+        unused = torch.from_numpy(is_unused)
     return Gather(
         index=torch.from_numpy(np.maximum(index, 0)),
-        inverse=None if repeats else torch.from_numpy(np.maximum(inverse, 0)),
-        unused=torch.from_numpy(unused) if unused.any() else None,
+        inverse=inverse,
+        unused=unused,
     )
 
 
@@ -552,43 +592,51 @@ def attention_plan(
             last keys, or all of them.
         shapes: one of :data:`SHAPES`.
     """
+    queries, keys = size
     # In causal attention a segment may have few queries but many keys.
-    lengths = query.lengths if causal else np.maximum(query.lengths, key.lengths)
+    lengths = query.lengths
+    if not causal:
+        lengths = np.maximum(query.lengths, key.lengths)
     buckets: list[Bucket] = []
     padded_queries: list[Ints] = []
     padded_keys: list[Ints] = []
     for members in _alike(lengths, shapes):
-        own, seen = query.lengths[members], key.lengths[members]
-        count, rows, columns = len(members), _most(own), _most(seen)
+        query_lengths = query.lengths[members]
+        key_lengths = key.lengths[members]
+        segments = len(members)
+        rows = _most(query_lengths)
+        columns = _most(key_lengths)
         if shapes == "rounded":
-            count = rounded_count(count)
+            segments = rounded_count(segments)
             rows, columns = _rounded_widths(rows, columns, causal)
-        padded_queries.append(query.padded(members, rows, count))
-        columns_of_keys = key.padded(members, columns, count)
-        padded_keys.append(columns_of_keys)
-        sees_all = bool((own == seen).all())
-        mask = None
-        if causal and not sees_all:
-            last = (seen - own)[:, None] + np.arange(rows)  # (members, rows)
-            last = _with_rows(last, count, 0)
+        key_index = key.padded(members, columns, segments)
+        padded_queries.append(query.padded(members, rows, segments))
+        padded_keys.append(key_index)
+        # Causal attention with a query for every key needs no mask: the kernel has a flag for it.
+        is_square = bool((query_lengths == key_lengths).all())
+        mask: NDArray[np.bool_] | None = None
+        if causal and not is_square:
+            offset = key_lengths - query_lengths
+            last = offset[:, None] + np.arange(rows)  # (members, rows)
+            last = _with_rows(last, segments, 0)
             mask = np.arange(columns) <= last[:, None, :, None]
         # A causal query never looks beyond itself, so padding after it needs no mask.
-        elif not causal and (seen != columns).any():
-            mask = columns_of_keys[:, None, None, :] >= 0
+        elif not causal and (key_lengths != columns).any():
+            mask = key_index[:, None, None, :] >= 0
             # Rows of padding see something, so that their softmax is a number.
             mask[len(members) :] = True
         bucket = Bucket(
-            segments=count,
+            segments=segments,
             query=rows,
             key=columns,
-            causal=causal and sees_all,
+            causal=causal and is_square,
             mask=None if mask is None else torch.from_numpy(mask),
         )
         buckets.append(bucket)
-    query_gather = gather_of(padded_queries, size[0])
+    query_gather = gather_of(padded_queries, queries)
     key_gather = query_gather
     if query is not key:
-        key_gather = gather_of(padded_keys, size[1])
+        key_gather = gather_of(padded_keys, keys)
     return AttentionPlan(
         size=size,
         buckets=buckets,
@@ -596,7 +644,7 @@ def attention_plan(
         key=key_gather,
         causal=causal,
         begins=[_begins(query.lengths), _begins(key.lengths)],
-        consecutive=query.cover(size[0]) and key.cover(size[1]),
+        consecutive=query.cover(queries) and key.cover(keys),
         longest=(_most(query.lengths), _most(key.lengths)),
     )
 
@@ -608,8 +656,10 @@ def _begins(lengths: Ints) -> Tensor:
 
 def _rounded_widths(queries: int, keys: int, causal: bool) -> tuple[int, int]:
     """Return rounded widths, equal ones if that is not much larger."""
-    rows, columns = rounded_width(queries), rounded_width(keys)
-    wide, narrow = max(rows, columns), min(rows, columns)
+    rows = rounded_width(queries)
+    columns = rounded_width(keys)
+    wide = max(rows, columns)
+    narrow = min(rows, columns)
     if not causal and 2 * narrow >= wide:
         return wide, wide
     return rows, columns
@@ -622,14 +672,17 @@ def _alike(lengths: Ints, shapes: str) -> Iterator[Ints]:
     sizes: list[int] = lengths[order].tolist()
     begin = 0
     for end in range(1, len(sizes) + 1):
-        if end < len(sizes):
-            length, longest = sizes[end], sizes[begin]
-            if shapes == "exact" and length >= _BUCKET_RATIO * longest:
-                continue
-            if shapes == "rounded" and rounded_width(length) == rounded_width(longest):
-                continue
+        if end < len(sizes) and _fits(sizes[end], sizes[begin], shapes):
+            continue
         yield order[begin:end]
         begin = end
+
+
+def _fits(length: int, longest: int, shapes: str) -> bool:
+    """Whether a segment may stand in the bucket of a longer one."""
+    if shapes == "exact":
+        return length >= _BUCKET_RATIO * longest
+    return rounded_width(length) == rounded_width(longest)
 
 
 def shapes_for(device: torch.device) -> str:
@@ -661,7 +714,8 @@ def on_host(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     if all(tensor.device.type == "cpu" for tensor in tensors.values()):
         return dict(tensors)
     flattened = [tensor.flatten() for tensor in tensors.values()]
-    flat = torch.cat(flattened).cpu()
+    joined = torch.cat(flattened)
+    flat = joined.cpu()
     moved = {}
     begin = 0
     for name, tensor in tensors.items():
@@ -710,7 +764,8 @@ def segment_attention(
     if plan.query is not None:
         query = plan.query.pad(query)
     if plan.key is not None:
-        key, value = plan.key.pad(key), plan.key.pad(value)
+        key = plan.key.pad(key)
+        value = plan.key.pad(value)
     queries, keys, values = plan.split(query, key, value)
     outputs = []
     for bucket, q, k, v in zip(plan.buckets, queries, keys, values, strict=True):
@@ -719,16 +774,23 @@ def segment_attention(
         k = _split_heads(k, bucket.segments, heads)
         v = _split_heads(v, bucket.segments, heads)
         attended = scaled_attention(q, k, v, bucket.mask, dropout, bucket.causal)
-        padded = bucket.segments * bucket.query
-        outputs.append(attended.transpose(1, 2).reshape(padded, -1))
-    output = outputs[0] if len(outputs) == 1 else torch.cat(outputs)
-    return output if plan.query is None else plan.query.pack(output)
+        tokens = bucket.segments * bucket.query
+        joined = attended.transpose(1, 2).reshape(tokens, -1)
+        outputs.append(joined)
+    if len(outputs) == 1:
+        output = outputs[0]
+    else:
+        output = torch.cat(outputs)
+    if plan.query is None:
+        return output
+    return plan.query.pack(output)
 
 
-def _split_heads(states: Tensor, count: int, heads: int) -> Tensor:
-    """``(count * length, dim) -> (count, heads, length, dim / heads)``."""
-    length = states.size(0) // count
-    return states.view(count, length, heads, -1).transpose(1, 2)
+def _split_heads(states: Tensor, segments: int, heads: int) -> Tensor:
+    """``(segments * length, dim) -> (segments, heads, length, dim / heads)``."""
+    length = states.size(0) // segments
+    split = states.view(segments, length, heads, -1)
+    return split.transpose(1, 2)
 
 
 def scaled_attention(
@@ -744,23 +806,23 @@ def scaled_attention(
     On a GPU cuDNN is left out: it builds a plan for every new shape.
 
     Args:
-        query: ``(groups, heads, queries, dim)``, as the result.
-        key, value: ``(groups, heads, keys, dim)``.
-        mask: broadcasts to ``(groups, heads, queries, keys)``, True on visible keys; or None.
+        query: ``(batch, heads, queries, dim)``, as the result.
+        key, value: ``(batch, heads, keys, dim)``.
+        mask: broadcasts to ``(batch, heads, queries, keys)``, True on visible keys; or None.
         dropout: probability.
         causal: a query sees keys up to its own position only.
     """
     if query.is_cuda:
         with sdpa_kernel(_KERNELS):
             return F.scaled_dot_product_attention(query, key, value, mask, dropout, causal)
-    is_half = query.dtype in (torch.float16, torch.bfloat16)
-    if not (is_half and query.is_cpu and torch.is_grad_enabled()):
+    dtype = query.dtype
+    is_half = dtype in (torch.float16, torch.bfloat16)
+    if not is_half or not query.is_cpu or not torch.is_grad_enabled():
         return F.scaled_dot_product_attention(query, key, value, mask, dropout, causal)
     with torch.autocast("cpu", enabled=False):
-        attended = F.scaled_dot_product_attention(
-            query.float(), key.float(), value.float(), mask, dropout, causal
-        )
-    return attended.to(query.dtype)
+        query, key, value = query.float(), key.float(), value.float()
+        attended = F.scaled_dot_product_attention(query, key, value, mask, dropout, causal)
+    return attended.to(dtype)
 
 
 def dense_attention(
@@ -776,13 +838,18 @@ def dense_attention(
     Returns:
         the output ``(queries, dim)`` and the weights ``(heads, queries, keys)``.
     """
-    head_dim = query.size(1) // heads
+    queries, dim = query.shape
+    keys = key.size(0)
+    head_dim = dim // heads
     # q, k, v: (heads, tokens, head_dim)
-    q, k, v = (x.view(x.size(0), heads, head_dim).transpose(0, 1) for x in (query, key, value))
-    scores = torch.matmul(q, k.transpose(1, 2)) / head_dim**0.5
+    q = query.view(queries, heads, head_dim).transpose(0, 1)
+    k = key.view(keys, heads, head_dim).transpose(0, 1)
+    v = value.view(keys, heads, head_dim).transpose(0, 1)
+    products = torch.matmul(q, k.transpose(1, 2))
+    scores = products / head_dim**0.5
     scores = scores.masked_fill(~plan.visible, float("-inf"))
     weights = scores.softmax(-1, dtype=torch.float32)
     dropped = F.dropout(weights.type_as(v), dropout, training=dropout > 0)
     attended = torch.matmul(dropped, v)
-    output = attended.transpose(0, 1).reshape(query.size(0), -1)
+    output = attended.transpose(0, 1).reshape(queries, -1)
     return output, weights
