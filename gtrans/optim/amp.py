@@ -24,18 +24,25 @@ class AMPOptimizer(FairseqAMPOptimizer):
     """
 
     def __init__(
-        self, cfg: Any, params: Sequence[nn.Parameter], fp32_optimizer: Any, **_: Any
+        self,
+        cfg: Any,
+        params: Sequence[nn.Parameter],
+        fp32_optimizer: Any,
+        **_: Any,
     ) -> None:
         # Not fairseq's own constructor, which makes a scaler that warns on CPUs.
         FairseqOptimizer.__init__(self, cfg.optimizer)
         self.fp32_optimizer = fp32_optimizer
-        self.min_loss_scale = cfg.common.min_loss_scale
-        window = cfg.common.amp_scale_window
+        common = cfg.common
+        self.min_loss_scale = common.min_loss_scale
+        window = 2000
+        if common.amp_scale_window is not None:
+            window = int(common.amp_scale_window)
         self._grad_scaler = torch.amp.GradScaler(
             "cuda",
-            init_scale=float(cfg.common.amp_init_scale),
-            growth_interval=2000 if window is None else int(window),
-            enabled=torch.cuda.is_available() and not cfg.common.cpu,
+            init_scale=float(common.amp_init_scale),
+            growth_interval=window,
+            enabled=torch.cuda.is_available() and not common.cpu,
         )
 
     def autocast(self) -> AbstractContextManager[Any]:
@@ -80,7 +87,8 @@ class AMPOptimizer(FairseqAMPOptimizer):
         self, state_dict: dict[str, Any], optimizer_overrides: dict[str, Any] | None = None
     ) -> None:
         """Resume; a scaler that was not saved begins anew."""
-        inside = {name: value for name, value in state_dict.items() if name != _SCALER}
-        self.fp32_optimizer.load_state_dict(inside, optimizer_overrides)
+        of_optimizer = dict(state_dict)
+        of_optimizer.pop(_SCALER, None)
+        self.fp32_optimizer.load_state_dict(of_optimizer, optimizer_overrides)
         if _SCALER in state_dict:
             self.scaler.load_state_dict(state_dict[_SCALER])

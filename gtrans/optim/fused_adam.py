@@ -49,11 +49,15 @@ class FusedAdam(FairseqAdam):
     ) -> None:
         """Resume, also on another device."""
         super().load_state_dict(state_dict, optimizer_overrides)
-        fused = isinstance(self.optimizer, torch.optim.AdamW)
+        is_fused = isinstance(self.optimizer, torch.optim.AdamW)
         for group in self.param_groups:
-            group.pop("fused", None)  # fairseq's has no such entry
-            group.update({"fused": True} if fused else {})
+            group.pop("fused", None)  # fairseq's Adam has no such entry
+            if is_fused:
+                group["fused"] = True
         for state in self.optimizer.state.values():
             step = float(state["step"])
-            # fairseq's counts in an int, torch's fused kernels on the device
-            state["step"] = state["exp_avg"].new_tensor(step) if fused else int(step)
+            # fairseq's Adam counts in an int, torch's fused kernels on the device.
+            if is_fused:
+                state["step"] = state["exp_avg"].new_tensor(step)
+            else:
+                state["step"] = int(step)

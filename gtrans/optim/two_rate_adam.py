@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from gtrans.errors import GtransError
 from gtrans.optim.fused_adam import FusedAdam
 
-# Whether a parameter was loaded; a tensor: True on the rows that were.
-Loaded = bool | Tensor
+# Whether a parameter is pretrained; a tensor: True on its pretrained rows.
+Pretrained = bool | Tensor
 DEFAULT_SCALE = 0.2
 """The learning-rate multiplier of pretrained parameters (App. C.1)."""
 
@@ -33,16 +33,19 @@ class TwoRateAdamConfig(FairseqAdamConfig):
 def mark_pretrained(model: nn.Module, loaded: Mapping[str, Tensor | None]) -> None:
     """Mark pretrained parameters by the attribute ``param_group``.
 
-    fairseq copies no other attribute to the fp32 parameters of fp16 and bf16. ``loaded``: by name
+    fairseq copies only this attribute to the fp32 parameters of fp16 and bf16. ``loaded``: by name
     ``(rows,)``, True for pretrained rows; None: the whole parameter.
     """
     for name, parameter in model.named_parameters(remove_duplicate=False):
         if name not in loaded:
             continue
-        rows, marked = loaded[name], getattr(parameter, "param_group", False)
-        pretrained: Loaded = True
-        if rows is not None and marked is not True:
-            pretrained = rows if marked is False else rows | marked
+        rows = loaded[name]
+        marked: Pretrained = getattr(parameter, "param_group", False)
+        pretrained: Pretrained = True
+        if rows is not None and isinstance(marked, Tensor):
+            pretrained = rows | marked
+        elif rows is not None and marked is False:
+            pretrained = rows
         parameter.param_group = pretrained  # type: ignore[attr-defined]
 
 
@@ -55,38 +58,58 @@ class TwoRateAdam(FusedAdam):
     """
 
     def __init__(self, cfg: TwoRateAdamConfig, params: Sequence[nn.Parameter]) -> None:
-        numbers: dict[int, tuple[Loaded, list[int]]] = {}
-        params = list(params)
-        for number, parameter in enumerate(params):
-            loaded = getattr(parameter, "param_group", False)
-            # The new ones first, then tables that are loaded in part, each for itself.
-            key = number + 1 if isinstance(loaded, Tensor) else len(params) + 1 if loaded else 0
-            numbers.setdefault(key, (loaded, []))[1].append(number)
-        scale = cfg.lr_scale_pretrained
-        self._scale = DEFAULT_SCALE if scale is None else float(scale)
-        groups = [
-            {
-                "params": [params[number] for number in members],
-                "numbers": members,
-                "loaded": loaded,
-                "lr_scale": self._scale_of(loaded),
-            }
-            for _, (loaded, members) in sorted(numbers.items())
-        ]
-        if all(group["lr_scale"] == 0 for group in groups):
+        self._scale = DEFAULT_SCALE
+        if cfg.lr_scale_pretrained is not None:
+            self._scale = float(cfg.lr_scale_pretrained)
+        param_groups = self._build_param_groups(list(params))
+        if all(group["lr_scale"] == 0 for group in param_groups):
             raise GtransError(
                 "`--lr-scale-pretrained 0` leaves nothing to train, because all parameters of "
                 "this model are pretrained; give a number above 0."
             )
-        super().__init__(cfg, groups)
+        super().__init__(cfg, param_groups)
         self.set_lr(self.optimizer_config["lr"])
         self._before: list[tuple[Tensor, Tensor, Tensor]] = []
         # Wrappers for half precision step torch's optimizer, not this one.
         self.optimizer.register_step_pre_hook(self._before_step)
         self.optimizer.register_step_post_hook(self._after_step)
 
-    def _scale_of(self, loaded: Loaded) -> float:
-        return self._scale if loaded is True else 1.0
+    def _build_param_groups(self, params: Sequence[nn.Parameter]) -> list[dict[str, Any]]:
+        """Return torch's groups: new parameters, each table pretrained in part, pretrained ones.
+
+        ``numbers`` are the numbers of a group's parameters among ``params``.
+        """
+        new: list[int] = []
+        pretrained_in_part: list[tuple[Tensor, int]] = []
+        pretrained: list[int] = []
+        for number, parameter in enumerate(params):
+            mark: Pretrained = getattr(parameter, "param_group", False)
+            if isinstance(mark, Tensor):
+                pretrained_in_part.append((mark, number))
+            elif mark:
+                pretrained.append(number)
+            else:
+                new.append(number)
+        members: list[tuple[Pretrained, list[int]]] = []
+        if new:
+            members.append((False, new))
+        for rows, number in pretrained_in_part:
+            members.append((rows, [number]))
+        if pretrained:
+            members.append((True, pretrained))
+        param_groups: list[dict[str, Any]] = []
+        for mark, numbers in members:
+            group = {
+                "params": [params[number] for number in numbers],
+                "numbers": numbers,
+                "loaded": mark,
+                "lr_scale": self._scale_of(mark),
+            }
+            param_groups.append(group)
+        return param_groups
+
+    def _scale_of(self, mark: Pretrained) -> float:
+        return self._scale if mark is True else 1.0
 
     @torch.no_grad()
     def _before_step(self, *_: Any) -> None:
@@ -102,14 +125,16 @@ class TwoRateAdam(FusedAdam):
         for group in self.param_groups:
             if isinstance(group["loaded"], Tensor):
                 (table,) = group["params"]
-                rows = group["loaded"].to(table.device).nonzero().squeeze(1)
+                is_pretrained = group["loaded"].to(table.device)
+                rows = is_pretrained.nonzero().squeeze(1)
                 self._before.append((table, rows, table[rows]))
 
     @torch.no_grad()
     def _after_step(self, *_: Any) -> None:
         """Shorten the step of these rows: an update of Adam is proportional to its rate."""
         for table, rows, before in self._before:
-            table[rows] = before.lerp(table[rows], self._scale)
+            after = table[rows]
+            table[rows] = before.lerp(after, self._scale)
         self._before.clear()
 
     @property
@@ -131,16 +156,19 @@ class TwoRateAdam(FusedAdam):
         self, state_dict: dict[str, Any], optimizer_overrides: dict[str, Any] | None = None
     ) -> None:
         """Resume with this run's rates and the checkpoint's groups."""
-        saved = [group.get("numbers", []) for group in state_dict["param_groups"]]
-        own: dict[int, Any] = {}
+        saved: list[list[int]] = []
+        for group in state_dict["param_groups"]:
+            saved.append(group.get("numbers", []))
+        by_number: dict[int, Any] = {}
         for group in self.param_groups:
-            own.update(zip(group["numbers"], group["params"], strict=True))
-        if sorted(chain.from_iterable(saved)) == sorted(own):
-            common = self.param_groups[0]
-            self.param_groups[:] = [
-                {**common, "params": [own[number] for number in numbers], "numbers": numbers}
-                for numbers in saved
-            ]
+            by_number.update(zip(group["numbers"], group["params"], strict=True))
+        if sorted(chain.from_iterable(saved)) == sorted(by_number):
+            options = self.param_groups[0]
+            groups = []
+            for numbers in saved:
+                params = [by_number[number] for number in numbers]
+                groups.append({**options, "params": params, "numbers": numbers})
+            self.param_groups[:] = groups
         super().load_state_dict(state_dict, optimizer_overrides)
         for group in self.param_groups:
             group["lr_scale"] = self._scale_of(group["loaded"])
