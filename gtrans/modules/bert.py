@@ -13,7 +13,7 @@ import os
 import re
 import tempfile
 from collections.abc import Iterable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -100,16 +100,23 @@ class BertSubwords:
                 raise FileNotFoundError(f"it has no {' or '.join(_VOCABULARIES)}")
             self._tokenizer = library.BertTokenizerFast.from_pretrained(name)
         own = self._tokenizer.get_vocab()
-        roles = ("cls", "pad", "sep", "unk")
-        special = [getattr(self._tokenizer, f"{role}_token") for role in roles]
-        self.mask = str(self._tokenizer.mask_token)
-        added = set(self._tokenizer.all_special_tokens)
-        rest = sorted(own.keys() - set(special), key=lambda entry: own[entry])
+        tokenizer = self._tokenizer
+        special: list[str] = [
+            tokenizer.cls_token,
+            tokenizer.pad_token,
+            tokenizer.sep_token,
+            tokenizer.unk_token,
+        ]
+        self.mask = str(tokenizer.mask_token)
+        added = set(tokenizer.all_special_tokens)
+        others = own.keys() - set(special)
         no_text: list[str] = []
         words: list[str] = []
-        for entry in rest:
-            is_word = entry not in added and not _UNUSED.fullmatch(entry)
-            (words if is_word else no_text).append(entry)
+        for entry in sorted(others, key=lambda entry: own[entry]):
+            if entry in added or _UNUSED.fullmatch(entry):
+                no_text.append(entry)
+            else:
+                words.append(entry)
         self.entries: list[str] = [*special, *no_text, *words]
         self.first_word = len(special) + len(no_text)
         self.order = torch.tensor([own[entry] for entry in self.entries])
@@ -126,7 +133,8 @@ class BertSubwords:
             "normalizer": tokenizer.get("normalizer"),
             "pre_tokenizer": tokenizer.get("pre_tokenizer"),
         }
-        text = json.dumps([rules, self.entries, self.order.tolist()], sort_keys=True)
+        content = [rules, self.entries, self.order.tolist()]
+        text = json.dumps(content, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
     def files(self) -> dict[str, bytes]:
@@ -146,10 +154,11 @@ class BertSubwords:
             return_attention_mask=False,
             return_token_type_ids=False,
         )
-        unknown = int(self.order[UNK])
         rows = []
         for subwords in encoded["input_ids"]:
-            ids = [self._ids[subword] for subword in subwords or [unknown]]
+            ids = [self._ids[subword] for subword in subwords]
+            if not ids:
+                ids = [UNK]
             rows.append(torch.tensor([*ids, SEP]))
         return rows
 
@@ -167,7 +176,8 @@ def context_row(context: Sequence[Tensor], sentence: Tensor, longest: int) -> Te
     room = max(longest - len(sentence) - 2, 0)
     without_end = [part[:-1] for part in context]
     before = torch.cat([cls[:0], *without_end])
-    before = before[max(len(before) - room, 0) :]
+    too_many = max(len(before) - room, 0)
+    before = before[too_many:]
     if not len(before):
         return torch.cat([cls, sentence])
     return torch.cat([cls, before, sep, sentence])
@@ -176,7 +186,8 @@ def context_row(context: Sequence[Tensor], sentence: Tensor, longest: int) -> Te
 def token_types(row: Tensor) -> Tensor:
     """Return ``(length,)`` types: 0 up to the first ``[SEP]``, then 1."""
     separators = row.eq(SEP).long()
-    return (separators.cumsum(0) - separators).clamp(max=1)
+    separators_before = separators.cumsum(0) - separators
+    return separators_before.clamp(max=1)
 
 
 class FrozenBert:
@@ -219,25 +230,29 @@ class FrozenBert:
             counts.append(len(parts))
         features = [torch.empty(0)] * len(ids)
         by_length = sorted(range(len(ids)), key=lambda index: -len(ids[index]))
-        while by_length:
-            longest = len(ids[by_length[0]])
+        begin = 0
+        while begin < len(by_length):
+            longest = len(ids[by_length[begin]])
             most = max(_TOKENS_AT_ONCE // longest, 1)
-            batch, by_length = by_length[:most], by_length[most:]
-            states = self._states(
-                [ids[index] for index in batch], [types[index] for index in batch], device
-            )
+            batch = by_length[begin : begin + most]
+            begin += len(batch)
+            batch_ids = [ids[index] for index in batch]
+            batch_types = [types[index] for index in batch]
+            states = self._states(batch_ids, batch_types, device)
             for index, state in zip(batch, states, strict=True):
-                features[index] = state[: len(ids[index])].clone()
+                length = len(ids[index])
+                features[index] = state[:length].clone()
         remaining = iter(features)
         return [torch.cat(list(islice(remaining, count))) for count in counts]
 
     def _states(self, ids: list[Tensor], types: list[Tensor], device: torch.device) -> Tensor:
         """Return ``(parts, longest, dim)`` states on the CPU; padding is arbitrary."""
         real = [torch.ones_like(part) for part in ids]
+        pad = partial(nn.utils.rnn.pad_sequence, batch_first=True)
         states = self._model(
-            input_ids=nn.utils.rnn.pad_sequence(ids, True).to(device),
-            attention_mask=nn.utils.rnn.pad_sequence(real, True).to(device),
-            token_type_ids=nn.utils.rnn.pad_sequence(types, True).to(device),
+            input_ids=pad(ids).to(device),
+            attention_mask=pad(real).to(device),
+            token_type_ids=pad(types).to(device),
         )
         halves: Tensor = states.last_hidden_state.half().cpu()
         return halves
@@ -276,7 +291,8 @@ class Whitening(nn.Module):
         """Return whitened states ``(.., dim)`` in the precision of ``mean``."""
         if not self.raw:
             # Some of BERT's outputs have a mean far from 0: half precision would lose the rest.
-            states = (states.float() - self.mean.float()) @ self.map.float()
+            centred = states.float() - self.mean.float()
+            states = centred @ self.map.float()
         return states.to(self.mean)
 
     @property
@@ -297,7 +313,8 @@ class Whitening(nn.Module):
         if self.raw:
             return
         dim = self.mean.numel()
-        count, total = 0, self.mean.new_zeros(dim, dtype=torch.double)
+        count = 0
+        total = self.mean.new_zeros(dim, dtype=torch.double)
         squares = self.map.new_zeros(dim, dim, dtype=torch.double)
         for chunk in chunks:
             states = chunk.to(total)
@@ -305,13 +322,16 @@ class Whitening(nn.Module):
             total += states.sum(0)
             squares += states.T @ states
         mean = total / count
-        covariance = squares / count - torch.outer(mean, mean)
+        mean_square = squares / count
+        covariance = mean_square - torch.outer(mean, mean)
         variances, axes = torch.linalg.eigh(covariance)
         variances = variances.clamp_min(0)
         # The floor avoids a division by 0 if all states are equal; they become zero.
         smallest = torch.finfo(torch.float).eps
-        added = (SHRINKAGE * variances.mean()).clamp_min(smallest)
-        scales = (variances + added).rsqrt()
+        added = SHRINKAGE * variances.mean()
+        added = added.clamp_min(smallest)
+        shrunk = variances + added
+        scales = shrunk.rsqrt()
         self.mean.copy_(mean)
         self.map.copy_((axes * scales) @ axes.T)
 
@@ -373,4 +393,5 @@ class BertWeights:
             self.parameters[name_in_encoder(name)] = tensor.detach()
         self.mask: Tensor | None = None
         if subwords.mask in subwords.entries:
-            self.mask = self.words[subwords.entries.index(subwords.mask)]
+            number = subwords.entries.index(subwords.mask)
+            self.mask = self.words[number]

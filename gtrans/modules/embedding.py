@@ -25,9 +25,9 @@ class SinusoidalPositions(nn.Module):
     """Sinusoidal embeddings (Vaswani et al. 2017) in the arrangement of fairseq or of Marian.
 
     Sines, then cosines. Rates fall from 1 to 1/10000 in fairseq, whose first position is 2; in
-    Marian, as in the paper, they end one step before, and the first position is 0.
+    Marian and the paper they end one step before, and the first position is 0.
 
-    The table grows with longer texts and is no buffer: ``--broadcast-buffers`` would send it to
+    The table grows with longer texts. It is no buffer: ``--broadcast-buffers`` would send it to
     processes whose tables have another size.
     """
 
@@ -58,18 +58,24 @@ class SinusoidalPositions(nn.Module):
         rates = torch.exp(steps * -slope)
         positions = torch.arange(size, device="cpu")
         angles = positions[:, None] * rates[None, :]
-        table = torch.cat([angles.sin(), angles.cos()], 1)[:, : self.dim]
-        return nn.functional.pad(table, (0, self.dim - table.size(1)))
+        table = torch.cat([angles.sin(), angles.cos()], 1)
+        table = table[:, : self.dim]
+        missing = self.dim - table.size(1)
+        return nn.functional.pad(table, (0, missing))
 
     def forward(self, positions: Tensor | int, end: int | None = None) -> Tensor:
         """Embed ``(tokens,)`` positions as ``(tokens, dim)``, one number as ``(dim,)``.
 
         ``end`` is above all of them; None: the host waits to read it from the device.
         """
-        longest = (_end(positions) if end is None else end) + self.offset
-        if longest > self.table.size(0):
-            size = max(longest, 2 * self.table.size(0))
-            self.table = to_device(self._build(size).to(self.table.dtype), self.table.device)
+        if end is None:
+            end = _end(positions)
+        rows = self.table.size(0)
+        needed = end + self.offset
+        if needed > rows:
+            size = max(needed, 2 * rows)
+            table = self._build(size).to(self.table.dtype)
+            self.table = to_device(table, self.table.device)
         if isinstance(positions, int):
             return self.table[positions + self.offset]
         return self.table.index_select(0, positions + self.offset)
@@ -83,7 +89,8 @@ class LearnedPositions(nn.Embedding):
     """
 
     def __init__(self, dim: int, size: int = 1024, offset: int = OFFSET) -> None:
-        super().__init__(offset + size, dim, offset - 1 if offset else None)
+        padding_idx = offset - 1 if offset else None
+        super().__init__(offset + size, dim, padding_idx)
         self.offset = offset
         nn.init.normal_(self.weight, std=dim**-0.5)
         if self.padding_idx is not None:
@@ -115,7 +122,9 @@ class LearnedPositions(nn.Embedding):
 def _end(positions: Tensor | int) -> int:
     if isinstance(positions, int):
         return positions + 1
-    return int(positions.max()) + 1 if positions.numel() else 0
+    if not positions.numel():
+        return 0
+    return int(positions.max()) + 1
 
 
 def word_table(words: int, dim: int, padding: int) -> nn.Embedding:
@@ -139,7 +148,7 @@ class Embedder(nn.Module):
         scale: float,
         dropout: float,
         by_sentence: bool,
-        has_groups: bool = False,
+        has_combined_attention: bool = False,
         sinusoid: str = "fairseq",
     ) -> None:
         """Make an embedder.
@@ -149,14 +158,14 @@ class Embedder(nn.Module):
             scale: factor of the word embeddings.
             dropout: probability.
             by_sentence: positions restart in every sentence.
-            has_groups: some layer has global attention beside group attention.
+            has_combined_attention: some layer combines group and global attention.
             sinusoid: one of :data:`SINUSOIDS`.
         """
         super().__init__()
         self.scale = scale
         self.dropout = dropout
         self.by_sentence = by_sentence
-        self.has_groups = has_groups
+        self.has_combined_attention = has_combined_attention
         self.sinusoid = SinusoidalPositions(dim, kind=sinusoid)
 
     def order(self, sentence: Tensor, end: int, several: Tensor) -> Tensor:
@@ -166,10 +175,12 @@ class Embedder(nn.Module):
             sentence: ``(tokens,)`` numbers.
             end: above all of them.
             several: ``(tokens,)`` whether the source has several sentences. If not, and without
-                ``has_groups``, the embedding is zero, as in the sentence model.
+                combined attention, the embedding is zero, as in the sentence model.
         """
         order: Tensor = self.sinusoid(sentence, end)
-        return order if self.has_groups else order * several[:, None]
+        if self.has_combined_attention:
+            return order
+        return order * several[:, None]
 
     def forward(
         self,
@@ -192,9 +203,12 @@ class Embedder(nn.Module):
         """
         embed_position = self.sinusoid if learned is None else learned
         position = embed_position(positions.numbers, positions.end)
-        x = self.scale * table(tokens) + position
+        word = self.scale * table(tokens)
+        x = word + position
         if segments is not None:
             x = x + segments
         if norm is not None:
             x = norm(x)
-        return dropout(x, self.dropout, True) if self.training else x
+        if self.training:
+            x = dropout(x, self.dropout, True)
+        return x

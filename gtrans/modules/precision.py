@@ -40,25 +40,40 @@ class Int8Linear(nn.Module):
         super().__init__()
         weight = linear.weight.detach().float()
         largest = weight.abs().amax(1)
-        scales = largest.clamp(min=1e-8).double() / 127
+        largest = largest.clamp(min=1e-8)
+        scales = largest.double() / 127
         zeros = torch.zeros(len(scales), dtype=torch.long)
         with warnings.catch_warnings():  # deprecated; the pinned version has nothing instead
             warnings.filterwarnings("ignore", message="torch.quantize_per_tensor")
-            rounded = torch.quantize_per_channel(weight, scales, zeros, 0, torch.qint8)
-        bias = None if linear.bias is None else linear.bias.detach().float()
+            rounded = torch.quantize_per_channel(
+                weight,
+                scales,
+                zero_points=zeros,
+                axis=0,
+                dtype=torch.qint8,
+            )
+        bias: Tensor | None = None
+        if linear.bias is not None:
+            bias = linear.bias.detach().float()
         self._packed = torch.ops.quantized.linear_prepack(rounded, bias)
         self.register_buffer("weight", weight.new_empty(0), persistent=False)
 
     def forward(self, input: Tensor) -> Tensor:
         """Map ``(.., in)`` to ``(.., out)``."""
         # Of the inputs 7 bits: sums of products of 8 bits overflow on older processors.
-        product: Tensor = torch.ops.quantized.linear_dynamic(input, self._packed, True)
+        product: Tensor = torch.ops.quantized.linear_dynamic(
+            input,
+            self._packed,
+            reduce_range=True,
+        )
         return product
 
 
 def to_int8(model: nn.Module) -> None:
     """Replace all linear layers by 8-bit ones; the model can then only infer, on a CPU."""
-    for module in list(model.modules()):
-        for name, child in list(module.named_children()):
+    modules = list(model.modules())
+    for module in modules:
+        children = list(module.named_children())
+        for name, child in children:
             if isinstance(child, nn.Linear):
                 setattr(module, name, Int8Linear(child))

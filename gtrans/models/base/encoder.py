@@ -31,7 +31,7 @@ class StackDesign:
             (:data:`gtrans.modules.transformer.KINDS`).
         fusion: builds the fusion of layers.
         by_sentence: positions restart in every sentence.
-        has_groups: some layer, of either side, has combined attention.
+        has_combined_attention: some layer, of either side, has combined attention.
         final_norm: a pre-norm stack ends with a LayerNorm.
         used_layers: how many layers run, from the bottom; None: all.
         groups: first and last group of a decoder that predict words, from 1; None: all.
@@ -45,7 +45,7 @@ class StackDesign:
     fusion: Callable[[], LayerFusion]
     cross_kinds: Sequence[str] = ()
     by_sentence: bool = False
-    has_groups: bool = False
+    has_combined_attention: bool = False
     final_norm: bool = True
     used_layers: int | None = None
     groups: tuple[int, int] | None = None
@@ -111,7 +111,7 @@ class Stack(nn.Module):
             1.0 if cfg.no_scale_embedding else math.sqrt(dim),
             float(cfg.dropout),
             design.by_sentence,
-            design.has_groups,
+            design.has_combined_attention,
             str(cfg.sinusoid),
         )
         self.self_kinds = tuple(design.self_kinds)

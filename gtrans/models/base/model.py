@@ -202,7 +202,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
             self_kinds=kinds.encoder,
             fusion=partial(group_fusion, cfg, side, spec.pre_norm),
             by_sentence=cls.positions_restart(cfg),
-            has_groups="combined" in (*kinds.encoder, *kinds.decoder, *kinds.cross),
+            has_combined_attention="combined" in (*kinds.encoder, *kinds.decoder, *kinds.cross),
             used_layers=cfg.keep_encoder_layers,
         )
         if side == "encoder":
