@@ -80,11 +80,11 @@ class BertSubwords:
     """The tokenizer of a BERT.
 
     Attributes:
-        longest: most subwords of a row, ``[CLS]`` and ``[SEP]`` included.
-        norm_eps: epsilon of its LayerNorm.
+        longest: most subwords of a row, special tokens included.
+        norm_eps: epsilon of LayerNorm.
         mask: the entry of a masked subword.
-        entries: the subwords, by the ids used outside of BERT.
-        order: ``(subwords,)`` BERT's own ids.
+        entries: the subwords, in the order of ids outside of BERT.
+        order: ``(subwords,)`` their ids inside BERT.
         first_word: the first id of a word's subwords.
     """
 
@@ -138,7 +138,7 @@ class BertSubwords:
         return hashlib.sha256(text.encode()).hexdigest()
 
     def files(self) -> dict[str, bytes]:
-        """Return names and contents of the files that make the same tokenizer."""
+        """Return the files of the tokenizer, by name."""
         with tempfile.TemporaryDirectory() as folder:
             self._tokenizer.save_pretrained(folder)
             load_config(self.name).save_pretrained(folder)
@@ -265,9 +265,9 @@ SHRINKAGE = 0.01
 class Whitening(nn.Module):
     """Whitening of a frozen encoder's states: ``(x - mean) map``, the identity until measured.
 
-    The variance of the states differs between directions by orders of magnitude, and Adam, which
-    scales parameters one by one, learns the small directions last. The map is ZCA whitening (Bell
-    and Sejnowski 1997; Kessy, Lewin and Strimmer 2018), this project's own addition.
+    The variance of states differs between directions by orders of magnitude, and Adam learns the
+    small directions last. ZCA whitening (Bell and Sejnowski 1997; Kessy, Lewin and Strimmer 2018)
+    is this project's own addition.
 
     Attributes:
         mean: ``(dim,)``.

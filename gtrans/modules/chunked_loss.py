@@ -3,9 +3,9 @@
 The logits ``(tokens, vocabulary)`` are the largest tensor of a training step: 2,048 tokens over
 250,027 entries take 1.9 GiB. Here only one chunk's logits exist at a time.
 
-The loss is a weighted sum over tokens, so its gradient is known up to a factor together with the
-loss, and no logits are kept. In fp16, where that factor, the loss scale, keeps small gradients from
-vanishing, the backward pass computes the logits again.
+The loss is a weighted sum over tokens, so the forward pass knows its gradient up to a factor. In
+fp16 this factor, the loss scale, keeps small gradients from vanishing: there the backward pass
+computes the logits again.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class DecoderStates:
     """The outputs of a decoder's groups of layers, before the output matrix.
 
     Attributes:
-        features: ``(groups, tokens, dim)`` packed; one group in most models.
+        features: ``(groups, tokens, dim)`` packed, mostly of one group.
         log_weights: ``(groups,)`` log psi, normalised.
         projection: ``(vocabulary, dim)`` the output matrix.
         layout: of the decoder's input, which may have more tokens; None: tokens are padded.
@@ -96,7 +96,7 @@ def chunked_loss(
         projection: ``(vocabulary, dim)``.
         target: ``(tokens,)`` ids.
         weights: ``(tokens,)`` of the losses in the sum.
-        smoothing: share of the probability spread evenly over all other words, as in fairseq.
+        smoothing: probability spread evenly over all other words, as in fairseq.
         rows: tokens of a chunk; None: :func:`rows_of`.
         predict: also find the most probable words.
         bias: ``(vocabulary,)``, or None.
@@ -121,7 +121,7 @@ def chunked_loss(
 
 @dataclass(frozen=True)
 class _LossSettings:
-    """Arguments of :func:`chunked_loss`, and ``dtype``, the precision of the logits."""
+    """Arguments of :func:`chunked_loss`; ``dtype`` is the precision of the logits."""
 
     smoothing: float
     rows: int

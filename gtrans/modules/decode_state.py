@@ -3,10 +3,9 @@
 There are ``documents * beam`` hypotheses, grouped by document. Keys that they share are stored
 once:
 
-* Keys of the target are a :class:`TokenTree`. Group attention has a tree of its own, which drops
+* Keys of the target in a :class:`TokenTree`. Group attention has a tree of its own, which drops
   finished sentences; in documents of one sentence it is computed as global attention.
-* Keys of the source are computed once for a document (:class:`SharedSources`). Group attention
-  reads the sentences that are being translated (:class:`SentenceWindow`).
+* Keys of the source in :class:`SharedSources`, for group attention in a :class:`SentenceWindow`.
 """
 
 from __future__ import annotations
@@ -46,12 +45,12 @@ class Keys(NamedTuple):
 class TokenTree:
     """Keys and values, in some layers, of the tokens that the hypotheses have written.
 
-    Each token is stored once; a mask says which hypothesis goes back to it. So continuing another
+    Each token is stored once. A mask says which hypotheses contain it, so continuing another
     hypothesis moves a row of the mask, and no keys.
 
     Attributes:
         numbers: of the layers.
-        width: columns in use; a step adds ``beam`` of them.
+        width: columns in use; a step adds ``beam``.
     """
 
     def __init__(
@@ -79,7 +78,7 @@ class TokenTree:
     def begin_step(self, opens: Tensor | None = None) -> None:
         """Make room for the next tokens, each seen by its own hypothesis only.
 
-        ``opens (documents, beam)``: hypotheses that forget all earlier tokens, or None.
+        ``opens (documents, beam)``: hypotheses that forget earlier tokens.
         """
         if opens is not None:
             seen = self._mask[:, :, : self.width]
@@ -312,11 +311,10 @@ class LayerKeys:
     """The keys that the attentions of a decoder layer read in a step.
 
     Attributes:
-        own: by kind of self-attention; the layer fills in the last ``beam`` columns, the newest
-            tokens.
+        own: by kind of self-attention; the layer writes the last ``beam`` columns.
         source: by kind of cross-attention.
-        context: for context attention, or None.
-        memory: for the recurrent memory, or None.
+        context: for context attention.
+        memory: for the recurrent memory.
     """
 
     own: Mapping[str, Any]
@@ -329,14 +327,15 @@ class DecodeState:
     """The memory of one model's decoder for a batch of documents.
 
     Attributes:
-        step: number of steps before the current one.
+        step: number of the current step, from 0.
         by_sentence: positions restart in every sentence.
+        document: ``(documents,)`` numbers of the documents that are left.
         sentence: ``(hypotheses,)`` the sentence that each is writing.
         position_in_sentence: ``(hypotheses,)`` of the current token, where positions restart.
         beam: hypotheses per document.
         most_sentences: of a document.
         layers: the keys for each layer in the current step.
-        further_sources: whatever else a system reads of each document.
+        further_sources: keys of a system's own attentions.
     """
 
     def __init__(
@@ -358,11 +357,11 @@ class DecodeState:
             beam: hypotheses per document.
             self_kinds: kind of self-attention of each decoder layer.
             group_sources: ``(source tokens, dim)`` each, for group cross-attention.
-            global_sources: ``(documents, longest, dim)`` each, for global cross-attention and group
-                attention computed as such (:func:`as_global`).
+            global_sources: ``(documents, longest, dim)`` each, for cross-attention that is computed
+                as global (:func:`as_global`).
             like: any state of the model ``(.., dim)``.
             by_sentence: positions restart in every sentence.
-            context, memory: keys of context attention and of the recurrent memories.
+            context, memory: keys of context attention and recurrent memories.
         """
         documents = source.shape[0]
         hypotheses = documents * beam
@@ -412,7 +411,7 @@ class DecodeState:
     def begin_behind(self, prefix: DocumentLayout, pairs: tuple[Tensor, Tensor] | None) -> None:
         """Begin behind a prefix, whole sentences that all hypotheses of a document share.
 
-        The search opens the next sentence, so group attention sees nothing of the prefix.
+        Group attention sees nothing of it, because the search opens the next sentence.
 
         Args:
             prefix: layout of the prefixes.
@@ -517,7 +516,7 @@ class DecodeState:
         return layers
 
     def reorder(self, rows: Tensor) -> None:
-        """Let hypothesis ``i`` continue the old hypothesis ``rows[i]`` of the same document."""
+        """Let hypothesis ``i`` continue hypothesis ``rows[i]`` of the same document."""
         if self.most_sentences > 1:
             self.sentence = self.sentence.index_select(0, rows)
         if self.by_sentence:

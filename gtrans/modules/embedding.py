@@ -84,8 +84,8 @@ class SinusoidalPositions(nn.Module):
 class LearnedPositions(nn.Embedding):
     """Learned positions, as in BERT, BART and mBART; the weight is ``(offset + size, dim)``.
 
-    The first ``offset`` vectors belong to no position: two in fairseq, the second for padding and
-    zero; none in BERT.
+    The first ``offset`` vectors belong to no position: two in fairseq, the second one zero; none
+    in BERT.
     """
 
     def __init__(self, dim: int, size: int = 1024, offset: int = OFFSET) -> None:
@@ -136,10 +136,9 @@ def word_table(words: int, dim: int, padding: int) -> nn.Embedding:
 
 
 class Embedder(nn.Module):
-    """Scaled word embedding plus position, and segments and a LayerNorm if the model has them.
+    """Embeds packed tokens.
 
-    If positions restart in every sentence, :meth:`order` embeds the sentence number for global
-    attention. The caller passes parameters in, so that they have fairseq's names.
+    The caller passes parameters in, so that they have fairseq's names.
     """
 
     def __init__(
@@ -156,7 +155,7 @@ class Embedder(nn.Module):
         Args:
             dim: width of the model.
             scale: factor of the word embeddings.
-            dropout: probability.
+            dropout: of the sum.
             by_sentence: positions restart in every sentence.
             has_combined_attention: some layer combines group and global attention.
             sinusoid: one of :data:`SINUSOIDS`.
@@ -174,8 +173,8 @@ class Embedder(nn.Module):
         Args:
             sentence: ``(tokens,)`` numbers.
             end: above all of them.
-            several: ``(tokens,)`` whether the source has several sentences. If not, and without
-                combined attention, the embedding is zero, as in the sentence model.
+            several: ``(tokens,)`` False if the source is one sentence: without combined attention
+                the embedding is zero then, as in the sentence model.
         """
         order: Tensor = self.sinusoid(sentence, end)
         if self.has_combined_attention:
@@ -198,8 +197,8 @@ class Embedder(nn.Module):
             positions: of the tokens.
             table: the word embeddings.
             learned: learned positions; None: sinusoidal ones.
-            norm: LayerNorm on the sum, or None.
-            segments: ``(tokens, dim)`` embedded token types, or None.
+            norm: LayerNorm on the sum.
+            segments: ``(tokens, dim)`` embedded token types.
         """
         embed_position = self.sinusoid if learned is None else learned
         position = embed_position(positions.numbers, positions.end)

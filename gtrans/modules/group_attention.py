@@ -3,9 +3,8 @@
 In the paper a mask of -1e8 separates the sentences. Sentences are contiguous, so no ``N x N`` mask
 is needed:
 
-* :class:`DocumentLayout`: the document and sentence of each token. Models get ids ``(batch,
-  length)`` and work on *packed* states ``(tokens, dim)``, the real tokens of all rows one after
-  the other.
+* :class:`DocumentLayout`: the document and sentence of each token. Models work on *packed* states
+  ``(tokens, dim)``, the real tokens of all rows one after the other.
 * :func:`attention_plan`: who attends to whom, as index tensors, made with the batch.
 * :func:`segment_attention`: attention inside segments: sentences in group attention, documents in
   global attention. :func:`dense_attention` is the equation as written.
@@ -95,9 +94,8 @@ class DocumentLayout(PlanPart):
         longest, longest_sentence: tokens of the longest document and sentence.
         most_sentences: most sentences of a document.
         chunks: ``(batch, most)`` sentences of each chunk of a row, then zeros; None: whole rows.
-        computed: ``(tokens of whole,)`` the token that computes each token of ``whole``, if rows
-            share states (:func:`shared_prefixes`).
-        whole: the layout without sharing.
+        whole: the layout without sharing, if rows share states (:func:`shared_prefixes`).
+        computed: ``(tokens of whole,)`` the token that computes each token of ``whole``.
     """
 
     shape: Sequence[int]
@@ -182,8 +180,8 @@ class DocumentLayout(PlanPart):
     def of_target(cls, tokens: Tensor, pad: int, bos: int, eos: int) -> DocumentLayout:
         """Build the layout of decoder input ids ``(batch, length)``.
 
-        Every sentence begins with the first token of its row: ``bos`` in ``<s> .. </s> <s> ..``
-        (§4.3), or ``</s>`` in fairseq's rows, where the end of a sentence begins the next one.
+        Every sentence begins as its row: with ``bos`` in ``<s> .. </s> <s> ..`` (§4.3), with
+        ``</s>`` in fairseq's rows, where the end of a sentence begins the next one.
         """
         real = tokens.ne(pad)
         first_column = real.int().argmax(1, keepdim=True)
@@ -312,8 +310,8 @@ def shared_prefixes(whole: DocumentLayout, tokens: Tensor, sources: Tensor) -> D
 
     Args:
         whole: layout of ``tokens``.
-        tokens: ``(rows, length)`` decoder input, padded on the right; rows of a source follow
-            each other, and sorted rows share most.
+        tokens: ``(rows, length)`` decoder input, padded on the right; sorted rows of a source
+            share most.
         sources: ``(rows,)`` the source of each row.
     """
     ids = tokens.numpy()
@@ -427,7 +425,7 @@ class Bucket(PlanPart):
     """Segments of similar length, ``segments`` many, padded to ``query`` and ``key`` tokens.
 
     ``mask`` broadcasts to ``(segments, heads, query, key)``, True on visible keys. Without it a
-    query sees all keys or, if ``causal``, keys up to its own position.
+    query sees all keys, or if ``causal`` the keys up to its own position.
     """
 
     segments: int
@@ -751,15 +749,14 @@ def segment_attention(
 ) -> Tensor:
     """Multi-head attention inside segments (Eq 6 without its mask).
 
-    Packed tokens are padded to ``(segments, longest segment)``, attended and packed again, in
-    buckets of similar length.
+    Buckets of segments of similar length are padded, attended and packed again.
 
     Args:
         query: ``(queries, dim)`` projected and packed, as the result.
         key, value: ``(keys, dim)`` projected and packed.
         plan: the segments.
-        heads: number of heads.
-        dropout: probability.
+        heads: how many.
+        dropout: of the weights.
     """
     if plan.query is not None:
         query = plan.query.pad(query)
@@ -808,8 +805,8 @@ def scaled_attention(
     Args:
         query: ``(batch, heads, queries, dim)``, as the result.
         key, value: ``(batch, heads, keys, dim)``.
-        mask: broadcasts to ``(batch, heads, queries, keys)``, True on visible keys; or None.
-        dropout: probability.
+        mask: broadcasts to ``(batch, heads, queries, keys)``, True on visible keys.
+        dropout: of the weights.
         causal: a query sees keys up to its own position only.
     """
     if query.is_cuda:

@@ -45,8 +45,8 @@ class SentenceAtDistance(PlanPart):
     """The attention to the words of a sentence some sentences before the current one.
 
     Attributes:
-        tokens: ``(n,)`` the current tokens that have such a sentence.
-        attention: lets these tokens see its words.
+        tokens: ``(n,)`` the current tokens with such a sentence.
+        attention: lets them see its words.
     """
 
     tokens: Tensor

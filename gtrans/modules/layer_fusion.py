@@ -45,11 +45,11 @@ class LayerFusion(nn.Module):
 
 @dataclass(frozen=True)
 class TokenSelection:
-    """A choice of tokens for the upper layers of a stack.
+    """The tokens that the upper layers of a stack read.
 
     Attributes:
         bottom_layers: how many layers read all tokens.
-        kept: ``(kept tokens,)`` indices of the tokens that the layers above them read.
+        kept: ``(kept tokens,)`` indices of the tokens for the others.
     """
 
     bottom_layers: int
@@ -74,7 +74,7 @@ def run_layers(
         layers: from the bottom.
         x: ``(.., dim)`` the embedded input.
         keep_all: return the states of all layers, even if ``fusion`` reads only the last.
-        selection: the tokens of the upper layers; None: all layers read all tokens.
+        selection: None: all layers read all tokens.
 
     Returns:
         the result ``(groups, .., dim)``, and the states of input and layers, or of the last layer.
@@ -116,15 +116,9 @@ class EncoderGroupFusion(LayerFusion):
         own_norm: bool = True,
         bias: float = 0.0,
     ) -> None:
-        """Build the fusion; a single group needs no LayerNorm.
+        """The gate of the last group begins at ``sigmoid(bias)``, others at ``sigmoid(-bias)``.
 
-        Args:
-            layers: of the stack.
-            group_size: layers of a group; the last group may have fewer.
-            dim: width of the states.
-            own_norm: False if the stack ends with a LayerNorm of its own.
-            bias: the gate of the last group begins at ``sigmoid(bias)``, others at
-                ``sigmoid(-bias)``.
+        ``own_norm``: False if the stack ends with a LayerNorm; a single group has none, too.
         """
         super().__init__()
         self.group_size = group_size

@@ -66,20 +66,15 @@ class MemorySpec:
     def passes(self) -> int:
         """The number of passes over a batch in training.
 
-        Gradients must end exactly ``bptt`` steps back, but memories of lower layers reach further
-        back than a layer's own. So the first pass reads memories without gradient, and each later
-        one updates them once from the states of the pass before. All compute the same values.
+        Gradients must end ``bptt`` steps back, but memories of lower layers reach further back. So
+        the first pass reads memories without gradient, and each later one updates them once from
+        the states of the pass before. All compute the same values.
         """
         return max(self.bptt, 0) + 1
 
 
 class EarlierPass(NamedTuple):
-    """One memory in the pass before.
-
-    Attributes:
-        states: ``(tokens, dim)`` that wrote to it.
-        memories: its values ``(active, size, dim)`` at every step.
-    """
+    """A memory's ``states (tokens, dim)`` and values ``(active, size, dim)`` by step."""
 
     states: Tensor
     memories: list[Tensor]
@@ -95,7 +90,7 @@ class MemoryFlow:
         fresh: ``(documents,)`` True if a document begins, with the learned initial memory;
             None: all do.
         leaving: ``(documents, size, dim)`` values after the last step, without gradient, by memory.
-        earlier: the last pass, by memory.
+        earlier: the pass before, by memory.
         encoded: the encoded source, until the translation updates the decoder's memories.
     """
 
@@ -180,7 +175,7 @@ class MemoryPlan(PlanPart):
         inverse: ``(documents,)`` the index of each document among the sorted ones.
         active: documents at every step.
         widths: most writing tokens at every step.
-        masks: for every step ``(active, 1, 1, width)`` True on real tokens, or None.
+        masks: for every step ``(active, 1, 1, width)`` True on real tokens.
         gather: packed tokens to the tokens of the steps; None: they are the same.
         to_layout: ``(steps,)`` from (step, sorted document) to the order of the layout.
         reading: lets every step see its own memory.
@@ -282,12 +277,9 @@ def memory_plan(
 
 
 class _Writing(NamedTuple):
-    """The tokens that write to the memory at one step.
+    """The tokens that write to the memory at one step, in as many ``documents``.
 
-    Attributes:
-        documents: how many have this step.
-        key, value: ``(documents, width, dim)``.
-        mask: ``(documents, 1, 1, width)`` True on real tokens, or None.
+    ``key`` and ``value`` are ``(documents, width, dim)``, ``mask`` as in :class:`MemoryPlan`.
     """
 
     documents: int

@@ -1,9 +1,8 @@
 """Transformer layers on packed states, with the parameter names of fairseq's layers.
 
-Attention is over groups, over documents, or both combined by a gate. Plans of who sees whom and
-all other input of a layer are in :class:`LayerInputs`, in a search in
-:class:`gtrans.modules.decode_state.LayerKeys`. A model may add two parts to a layer:
-``context_attn`` and ``memory``.
+Attention is over groups (sentences), over documents, or both combined by a gate. A layer reads
+:class:`LayerInputs`, in a search :class:`gtrans.modules.decode_state.LayerKeys`. A model may add
+two parts to it: ``context_attn`` and ``memory``.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _LEVELS = 1 << 16
 
 
 def lowered(query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
-    """Convert both to the precision of autocast, if it is on, once for several projections."""
+    """Convert both to the precision of autocast, once for several projections."""
     dtype = autocast_dtype(query.device)
     if dtype is None:
         return query, key
@@ -111,7 +110,7 @@ class MultiheadAttention(nn.Module):
 
     Attributes:
         backend: one of :data:`gtrans.modules.group_attention.BACKENDS`.
-        observer: called with the attention weights, or None.
+        observer: called with the attention weights.
     """
 
     def __init__(
@@ -251,8 +250,8 @@ class Gate(nn.Module):
 class DocumentAttention(MultiheadAttention):
     """The attention of a document model: group, global, or both combined by a gate.
 
-    In a combined layer the projections of the class itself belong to group attention, so that
-    checkpoints of a sentence Transformer fit.
+    In a combined layer the class's own projections are of group attention, so that checkpoints of
+    a sentence Transformer fit.
     """
 
     def __init__(
@@ -284,8 +283,8 @@ class DocumentAttention(MultiheadAttention):
         Args:
             query, key: packed states; values are the keys.
             plans: of ``group`` and ``global`` attention, as the kind needs them.
-            query_order: ``(queries, dim)`` embedded sentence numbers, added to the queries of
-                global attention; None: positions count through the document.
+            query_order: ``(queries, dim)`` embedded sentence numbers, added in global attention;
+                None: positions count through the document.
             key_order: ``(keys, dim)``, the same for the keys.
         """
         query, key = lowered(query, key)
@@ -407,7 +406,7 @@ class ContextAttention(nn.Module):
 
     BERT-fused (Zhu et al. 2020) takes the mean, in training with drop-net (Eq 2.16-2.17): with a
     given probability only one of the two. In the document-aware Transformer (Zhang et al. 2018)
-    context attention is a sublayer behind self-attention, whose residual is the gate.
+    context attention is a sublayer with a gate for its residual.
     """
 
     def __init__(
@@ -425,10 +424,10 @@ class ContextAttention(nn.Module):
         Args:
             attention: queries have the layer's width, keys the context's.
             combine: one of :data:`COMBINATIONS`.
-            context_first: order in the equations; False in encoders, True in decoders.
+            context_first: as in the equations of decoders.
             gate_bias: see :class:`Gate`.
             drop_net: with ``mean``, the probability that training uses only one of the two.
-            norm: LayerNorm of a sublayer of its own; None: next to the layer's own attention.
+            norm: LayerNorm of a sublayer; None: context attention stands beside the layer's own.
         """
         super().__init__()
         self.attention = attention
@@ -489,7 +488,7 @@ class LayerSpec:
         norm_eps: epsilon of LayerNorm (1e-12 in BERT).
         ffn_init: one of :data:`FFN_INITS`: Xavier's uniform weights and no bias, or the default of
             ``nn.Linear``.
-        two_feed_forwards: a decoder layer has a feed-forward network behind self-attention, too.
+        two_feed_forwards: decoder layers have a feed-forward network before cross-attention, too.
     """
 
     dim: int
@@ -595,9 +594,9 @@ class LayerInputs:
         order: ``(tokens, dim)`` embedded sentence numbers; None: positions count through the
             document.
         source_order: ``(source tokens, dim)``, the same for the source.
-        context: the context of each source, or None.
-        memory: the :class:`~gtrans.modules.memory.MemoryFlow` of the batch, or None.
-        memory_plan: the plan of this side's memories, or None.
+        context: the context of each source.
+        memory: the :class:`~gtrans.modules.memory.MemoryFlow` of the batch.
+        memory_plan: the :class:`~gtrans.modules.memory.MemoryPlan` of this side.
     """
 
     own: Mapping[str, AttentionPlan]
@@ -615,8 +614,8 @@ class TransformerLayer(ResidualLayer):
     Attributes:
         checkpoints: in training keep only the layer's input and compute the rest again for the
             gradient, with the same dropout (Chen et al. 2016).
-        context_attn: attention to a context, or None.
-        memory: a :class:`~gtrans.modules.memory.RecurrentMemory`, or None.
+        context_attn: attention to a context.
+        memory: a :class:`~gtrans.modules.memory.RecurrentMemory`.
     """
 
     context_attn: ContextAttention | None
@@ -743,7 +742,7 @@ class DecoderLayer(TransformerLayer):
     def forward(self, x: Tensor, encoded: Tensor, inputs: LayerInputs) -> Tensor:
         """Apply the layer to given targets: ``x (target tokens, dim)``, as the result.
 
-        ``encoded (source tokens, dim)`` is the packed encoder output.
+        ``encoded (source tokens, dim)`` is the encoder's output.
         """
 
         def attend_to_source(h: Tensor) -> Tensor:

@@ -26,8 +26,8 @@ def suits(query: Tensor, plan: AttentionPlan, heads: int, dropout: float) -> boo
         query: ``(queries, dim)``.
         plan: its segments must be consecutive: keys in no segment would get no gradient instead of
             a zero one.
-        heads: number of heads.
-        dropout: probability.
+        heads: how many.
+        dropout: of the weights.
     """
     head = query.size(1) // heads
     return (
@@ -50,7 +50,7 @@ def varlen_attention(
         query: ``(queries, dim)``, as the result.
         key, value: ``(keys, dim)``.
         plan: the segments.
-        heads: number of heads.
+        heads: how many.
     """
     q = query.view(query.size(0), heads, -1)
     k = key.view(key.size(0), heads, -1)
