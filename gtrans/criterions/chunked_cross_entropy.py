@@ -70,8 +70,8 @@ class ChunkedCrossEntropy(FairseqCriterion):
         """
         if not reduce:
             raise ValueError(
-                "chunked_cross_entropy has the sum of the losses only (reduce=True); for those of "
-                "each word take label_smoothed_cross_entropy"
+                "chunked_cross_entropy has the sum of the losses only (reduce=True); for the "
+                "losses of each word take label_smoothed_cross_entropy"
             )
         inner = _unwrapped(model)
         if not isinstance(inner, DocumentModel):
@@ -80,27 +80,29 @@ class ChunkedCrossEntropy(FairseqCriterion):
                 f"{type(inner).__name__}; take label_smoothed_cross_entropy."
             )
         states: DecoderStates = model(**sample["net_input"], states_only=True)[0]
-        self.check_groups(states.features.size(0))
+        groups, words = states.features.shape[:2]
+        self.check_groups(groups)
         assert states.layout is not None
         target = states.layout.pack(sample["target"])
         real = target.ne(self.padding_idx)
-        groups, words = states.features.shape[:2]
-        weights = states.log_weights.exp()
+        group_weights = states.log_weights.exp()
+        weights = group_weights[:, None] * real  # (groups, words)
         losses = chunked_loss(
             states.features.flatten(0, 1),
             states.projection,
             target.repeat(groups),
-            (weights[:, None] * real).flatten(),
+            weights.flatten(),
             smoothing=self.smoothing,
             rows=self.softmax_rows,
             predict=self.report_accuracy,
             bias=states.bias,
         )
-        size = sample["target"].size(0) if self.sentence_avg else sample["ntokens"]
+        rows = sample["target"].size(0)
+        size = rows if self.sentence_avg else sample["ntokens"]
         logged = {
             "loss": losses.total.data,
             "ntokens": sample["ntokens"],
-            "nsentences": sample["target"].size(0),
+            "nsentences": rows,
             "sample_size": size,
             **self._logged(states, losses, real, size),
         }
@@ -112,12 +114,12 @@ class ChunkedCrossEntropy(FairseqCriterion):
 
     @classmethod
     def check_groups(cls, groups: int) -> None:
-        """Raise GtransError if the decoder has several groups."""
+        """Raise GtransError if several groups of decoder layers predict words."""
         if groups > 1:
             raise GtransError(
                 f"`--criterion chunked_cross_entropy` is for one prediction of every word, but the "
                 f"decoder has {groups} groups; take multi_level_cross_entropy (their losses) or "
-                "label_smoothed_cross_entropy (that of their fused probability)."
+                "label_smoothed_cross_entropy (the loss of their fused probability)."
             )
 
     def _logged(
@@ -133,13 +135,15 @@ class ChunkedCrossEntropy(FairseqCriterion):
             for name, value in output.items():
                 sums[name] = sums.get(name, 0) + value
         size, words = sums["sample_size"], sums["ntokens"]
-        bits = math.log(2)
-        metrics.log_scalar("loss", sums["loss"] / size / bits, size, round=3)
-        metrics.log_scalar("nll_loss", sums["nll_loss"] / words / bits, words, round=3)
+        nats_per_bit = math.log(2)
+        loss = sums["loss"] / size / nats_per_bit
+        nll_loss = sums["nll_loss"] / words / nats_per_bit
+        metrics.log_scalar("loss", loss, size, round=3)
+        metrics.log_scalar("nll_loss", nll_loss, words, round=3)
         metrics.log_derived("ppl", lambda meters: utils.get_perplexity(meters["nll_loss"].avg))
         for name in sorted(sums, key=lambda name: (len(name), name)):
             if name.startswith("loss_group_"):
-                metrics.log_scalar(name, sums[name] / size / bits, size, round=3)
+                metrics.log_scalar(name, sums[name] / size / nats_per_bit, size, round=3)
             elif name.startswith("weight_group_"):
                 metrics.log_scalar(name, sums[name] / size, size, round=4)
         if utils.item(sums.get("total", 0)) > 0:
@@ -170,10 +174,11 @@ class MultiLevelCrossEntropy(ChunkedCrossEntropy):
         self, states: DecoderStates, losses: Losses, real: Tensor, size: int
     ) -> dict[str, Any]:
         groups = states.features.size(0)
-        plain = losses.plain.view(groups, -1) * real
+        plain = losses.plain.view(groups, -1) * real  # (groups, words)
         smoothed = losses.smoothed.view(groups, -1) * real
         fused = fuse_log_probs(-plain, states.log_weights, states.fusion)
-        logged: dict[str, Any] = {"nll_loss": -fused.data.mul(real).sum()}
+        total = fused.data.mul(real).sum()
+        logged: dict[str, Any] = {"nll_loss": -total}
         if groups == 1:
             return logged
         for number in range(groups):
