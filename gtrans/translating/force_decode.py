@@ -97,24 +97,26 @@ def score_tokens(
         ``(tokens, 1)`` natural logarithms (float64) of each sentence; with ``rivals``
         ``(tokens, 3)``: also the logarithm and the id of the rival.
     """
-    starts = first or [0] * len(documents)
     pool = RowPool(task, whole) if rows is None else rows.emptied()
-    texts: Sequence[Sequence[str] | None] = plain or [None] * len(documents)
+    starts = first or [0] * len(documents)
+    plain_sources: Sequence[Sequence[str] | None] = plain or [None] * len(documents)
     rows_of_documents = []
-    for (source, target), start, text in zip(documents, starts, texts, strict=True):
-        rows_of_documents.append(pool.rows_of(source, target, start, text))
+    for document, start, plain_source in zip(documents, starts, plain_sources, strict=True):
+        source, target = document
+        rows_of_documents.append(pool.rows_of(source, target, start, plain_source))
     for model in models:
         model.eval()
-    with tqdm(total=len(pool.distinct), desc=progress, disable=None if progress else True) as bar:
+    hides_bar = None if progress else True  # None: only outside of a terminal
+    with tqdm(total=len(pool.distinct), desc=progress, disable=hides_bar) as bar:
         for batch in _batches(pool.distinct, max_tokens):
             scores_of_rows = _score(models, pool, batch, rivals)
             for row, scores in zip(batch, scores_of_rows, strict=True):
                 row.scores = scores
             bar.update(len(batch))
     scores_of_documents = []
-    for document in rows_of_documents:
+    for rows_of_document in rows_of_documents:
         scores_of_document: list[Tensor] = []
-        for placed in document:
+        for placed in rows_of_document:
             start = placed.scored.start - placed.row.first
             stop = placed.scored.stop - placed.row.first
             scores_of_document += placed.row.scores[start:stop]
@@ -141,7 +143,9 @@ class RowPool:
                 f"`--overlap {unit.overlap}`: with a memory between chunks, given translations are "
                 "scored without it; leave it out (translations may have both)."
             )
-        self.examples = replace(examples, unit=unit.unlimited()) if whole else examples
+        if whole:
+            examples = replace(examples, unit=unit.unlimited())
+        self.examples = examples
         self._frame = examples.frame
         self._source_ids = cache(partial(self._ids, task.source_dictionary))
         self._target_ids = cache(partial(self._ids, task.target_dictionary))
@@ -173,9 +177,10 @@ class RowPool:
         lengths = [self._source_ids(sentence).numel() - 1 for sentence in source]
         rows = []
         for span in self.examples.unit.cut(lengths):
-            if span.kept.stop > first:
-                start = max(span.kept.start, first)
-                rows.append(self._placed(span, source, target, start, plain))
+            if span.kept.stop <= first:
+                continue
+            start = max(span.kept.start, first)
+            rows.append(self._placed(span, source, target, start, plain))
         return rows
 
     def _placed(
@@ -194,11 +199,12 @@ class RowPool:
         start = first - span.predicted.start
         stop = span.kept.stop - span.predicted.start
         source_key = (sources, plain_sources, span.kept.start - span.source.start)
-        row = self._rows.get((source_key, targets))
+        key = (source_key, targets)
+        row = self._rows.get(key)
         if row is None:
             example = self._example(span, sources, targets, plain_sources)
             row = ScoredRow(source_key, example, start, [])
-            self._rows[source_key, targets] = row
+            self._rows[key] = row
         row.first = min(row.first, start)
         return PlacedRow(row, span, range(start, stop))
 
@@ -209,13 +215,14 @@ class RowPool:
         targets: Sequence[str],
         plain_sources: Sequence[str],
     ) -> Example:
-        source_ids = list(map(self._source_ids, sources))
-        target_ids = list(map(self._target_ids, targets))
-        subwords = list(map(self._bert_subwords, plain_sources))
+        source_ids = [self._source_ids(sentence) for sentence in sources]
+        target_ids = [self._target_ids(sentence) for sentence in targets]
+        subwords = [self._bert_subwords(sentence) for sentence in plain_sources]
         unit = self.examples.unit
         chunks = None
         if isinstance(unit, ChunkStreamUnit):  # as in translation, by the source alone
-            chunks = unit.steps([ids.numel() - 1 for ids in source_ids])
+            lengths = [ids.numel() - 1 for ids in source_ids]
+            chunks = unit.steps(lengths)
         return self.examples.example(span, source_ids, target_ids, subwords, chunks)
 
     def _ids(self, dictionary: Dictionary, sentence: str) -> Tensor:
@@ -241,15 +248,15 @@ def _batches(rows: list[ScoredRow], max_tokens: int) -> Iterator[list[ScoredRow]
         by_source.setdefault(row.source, []).append(row)
     for group in by_source.values():
         group.sort(key=_target_input)
+    groups = sorted(by_source.values(), key=_group_size, reverse=True)
     batch: list[ScoredRow] = []
     longest = 0
-    for group in sorted(by_source.values(), key=_group_size, reverse=True):
-        if not batch:
-            longest = _group_size(group)[0]
+    for group in groups:
         if batch and (len(batch) + len(group)) * longest > max_tokens:
             yield batch
             batch = []
-            longest = _group_size(group)[0]
+        if not batch:
+            longest = _group_size(group).longest
         for row in group:
             if batch and (len(batch) + 1) * longest > max_tokens:
                 yield batch
@@ -264,8 +271,14 @@ def _target_input(row: ScoredRow) -> list[int]:
     return tokens
 
 
-def _group_size(group: Sequence[ScoredRow]) -> tuple[int, int]:
-    return max(row.size for row in group), group[0].example["source"].numel()
+class _GroupSize(NamedTuple):
+    longest: int
+    source: int
+
+
+def _group_size(group: Sequence[ScoredRow]) -> _GroupSize:
+    longest = max(row.size for row in group)
+    return _GroupSize(longest, group[0].example["source"].numel())
 
 
 @torch.no_grad()
@@ -275,40 +288,52 @@ def _score(
     frame = pool.examples.frame
     device = next(models[0].parameters()).device
     sample = pool.examples.collate([row.example for row in batch])
-    target, inputs = sample["target"], sample["net_input"]["prev_output_tokens"]
+    target = sample["target"]
+    inputs = sample["net_input"]["prev_output_tokens"]
     sentence = sentences_of(target, frame.eos)
     first = torch.tensor([row.first for row in batch])
     counts = target.eq(frame.eos).sum(1)
     # Tokens behind the last sentence, which end the document, belong to no sentence.
     in_sentence = sentence.ge(first[:, None]) & sentence.lt(counts[:, None])
-    wanted = target.ne(frame.pad) & in_sentence
+    is_scored = target.ne(frame.pad) & in_sentence
     # A common prefix has the same probabilities in all rows of a source: it is scored once.
-    numbers: dict[Hashable, int] = {}
-    sources = torch.tensor([numbers.setdefault(row.source, len(numbers)) for row in batch])
+    sources = _numbers_of_sources(batch)
     layout = DocumentLayout.of_target(inputs, frame.pad, frame.bos, frame.eos)
     shared = shared_prefixes(layout, inputs, sources)
-    # `state_of_word`: for each wanted word the number of the state that predicts it.
-    shared_tokens = shared.choose(torch.arange(shared.tokens), wanted)
+    # `state_of_word`: for each scored word the number of the state that predicts it.
+    shared_tokens = shared.choose(torch.arange(shared.tokens), is_scored)
     chosen, state_of_word = torch.unique(shared_tokens, return_inverse=True)
-    predict_at = torch.zeros(wanted.numel(), dtype=torch.bool)
+    predict_at = torch.zeros(is_scored.numel(), dtype=torch.bool)
     predict_at[shared.index[chosen]] = True
-    predict_at = predict_at.view_as(wanted)
-    state_of_word, words = state_of_word.to(device), target[wanted].to(device)
-    states = [_states(model, pool, batch, sources, predict_at, device) for model in models]
+    predict_at = predict_at.view_as(is_scored)
+    state_of_word = state_of_word.to(device)
+    words = target[is_scored].to(device)
+    states = []
+    for model in models:
+        states.append(_states(model, pool, batch, sources, predict_at, device))
     scored = _scores_of_words(models, states, state_of_word, words, rivals).cpu()
     if not bool(scored[:, 0].isfinite().all()):
         raise not_finite(models)
     # (rows, sentences): how many tokens of each sentence are scored
     lengths = torch.zeros(len(batch), int(counts.max()), dtype=torch.long)
-    row_of_word = wanted.nonzero()[:, 0]
+    row_of_word = is_scored.nonzero()[:, 0]
+    sentence_of_word = sentence[is_scored]
     ones = torch.ones_like(row_of_word)
-    lengths.index_put_((row_of_word, sentence[wanted]), ones, accumulate=True)
+    lengths.index_put_((row_of_word, sentence_of_word), ones, accumulate=True)
     tokens_of_rows = torch.split(scored, lengths.sum(1).tolist())
     scores = []
     for number, row in enumerate(batch):
         lengths_of_row = lengths[number, row.first : int(counts[number])].tolist()
-        scores.append(list(torch.split(tokens_of_rows[number], lengths_of_row)))
+        tokens_of_sentences = torch.split(tokens_of_rows[number], lengths_of_row)
+        scores.append(list(tokens_of_sentences))
     return scores
+
+
+def _numbers_of_sources(batch: Sequence[ScoredRow]) -> Tensor:
+    """Return ``(rows,)``: the number of each row's source, in order of appearance."""
+    known: dict[Hashable, int] = {}
+    numbers = [known.setdefault(row.source, len(known)) for row in batch]
+    return torch.tensor(numbers)
 
 
 def sentences_of(target: Tensor, eos: int) -> Tensor:
@@ -340,12 +365,13 @@ def _scores_of_words(
         word = words[index]
         scores[index, 0] = log_probs[state, word].double()
         if rivals:
-            best, ids = log_probs.topk(2, 1)
-            best, ids = best[state], ids[state]
+            best = log_probs.topk(2, 1)
+            best_scores = best.values[state]
+            best_ids = best.indices[state]
             # The second best where the best is the word itself.
-            rival = ids[:, 0].eq(word).long()[:, None]
-            scores[index, 1] = best.gather(1, rival).squeeze(1).double()
-            scores[index, 2] = ids.gather(1, rival).squeeze(1).double()
+            rival = best_ids[:, 0].eq(word).long()[:, None]
+            scores[index, 1] = best_scores.gather(1, rival).squeeze(1).double()
+            scores[index, 2] = best_ids.gather(1, rival).squeeze(1).double()
     return scores
 
 
@@ -384,8 +410,9 @@ def _states(
         "source_of_row": sources,
         "predict_at": predict_at,
     }
-    net_input = pool.complete_input({name: tensor.to(device) for name, tensor in net_input.items()})
-    states: DecoderStates = model(**net_input, states_only=True)[0]
+    on_device = {name: tensor.to(device) for name, tensor in net_input.items()}
+    completed = pool.complete_input(on_device)
+    states: DecoderStates = model(**completed, states_only=True)[0]
     return states
 
 
@@ -399,7 +426,10 @@ class CorpusSide:
     @cached_property
     def encoded(self) -> list[list[str]]:
         """Sentences as subwords separated by spaces."""
-        return [list(map(self.pipeline.encode, document)) for document in self.documents]
+        encoded = []
+        for document in self.documents:
+            encoded.append([self.pipeline.encode(sentence) for sentence in document])
+        return encoded
 
 
 @dataclass(frozen=True)
@@ -431,12 +461,13 @@ class ScoredCorpus:
     @cached_property
     def spans(self) -> list[ScoredSpan]:
         """Spans in which every sentence is scored once, in order."""
-        lengths = list(enumerate(map(len, self.source.documents)))
-        if self.context is None:
-            return [ScoredSpan(number, 0, length, 0) for number, length in lengths if length]
         spans = []
-        for number, length in lengths:
-            for sentence in range(length):
+        for number, document in enumerate(self.source.documents):
+            if self.context is None:
+                if document:
+                    spans.append(ScoredSpan(number, 0, len(document), 0))
+                continue
+            for sentence in range(len(document)):
                 begin = max(sentence - self.context, 0)
                 spans.append(ScoredSpan(number, begin, sentence + 1, sentence))
         return spans
@@ -489,10 +520,11 @@ def token_scores_without_context(
     models: Models, task: Any, text: ScoredCorpus, max_tokens: int, rivals: bool = False
 ) -> TokenScores:
     """Return :func:`token_scores` with every sentence as a document of its own."""
-    count = sum(map(len, text.source.documents))
+    lengths = [len(document) for document in text.source.documents]
+    count = sum(lengths)
     cut = _rearranged(text, range(count), [1] * count, None)
     scores = flat(token_scores(models, task, cut, max_tokens, rivals))
-    return in_documents(scores, map(len, text.source.documents))
+    return cut_into_documents(scores, lengths)
 
 
 def token_scores_in_shuffled_context(
@@ -503,7 +535,7 @@ def token_scores_in_shuffled_context(
     order = shuffled_order(sum(lengths))
     shuffled = _rearranged(text, order, lengths, text.context)
     scores = flat(token_scores(models, task, shuffled, max_tokens))
-    return in_documents(put_back(scores, order), lengths)
+    return cut_into_documents(put_back(scores, order), lengths)
 
 
 def _rearranged(
@@ -512,8 +544,9 @@ def _rearranged(
     sides = []
     for side in (text.source, text.target):
         sentences = flat(side.documents)
-        reordered = in_documents([sentences[number] for number in order], lengths)
-        sides.append(CorpusSide(side.pipeline, reordered))
+        reordered = [sentences[number] for number in order]
+        documents = cut_into_documents(reordered, lengths)
+        sides.append(CorpusSide(side.pipeline, documents))
     return ScoredCorpus(sides[0], sides[1], context)
 
 
@@ -539,7 +572,7 @@ def put_back(items: Iterable[_Item], order: Sequence[int]) -> list[_Item]:
     return [item for _, item in places]
 
 
-def in_documents(items: Iterable[_Item], lengths: Iterable[int]) -> list[list[_Item]]:
+def cut_into_documents(items: Iterable[_Item], lengths: Iterable[int]) -> list[list[_Item]]:
     """Cut items into documents of these lengths."""
     remaining = iter(items)
     return [list(islice(remaining, length)) for length in lengths]
@@ -560,19 +593,22 @@ def score_items(
     The sums begin where candidates differ. ``options`` go to :func:`score_tokens`.
     """
     # The same context sentences occur in many candidates, and tokenising is slow.
-    encode_source, encode_target = cache(pipelines[0].encode), cache(pipelines[1].encode)
+    encode_source = cache(pipelines[0].encode)
+    encode_target = cache(pipelines[1].encode)
     documents = []
     first = []
     plain = []
     for item in items:
-        source = list(map(encode_source, item.source))
+        source = [encode_source(sentence) for sentence in item.source]
         for candidate in item.candidates:
-            documents.append((source, list(map(encode_target, candidate))))
+            target = [encode_target(sentence) for sentence in candidate]
+            documents.append((source, target))
             first.append(item.context)
             plain.append(item.source)
     scores = score_documents(models, task, documents, first=first, plain=plain, **options)
     totals = [sum(sentences) for sentences in scores]
-    return in_documents(totals, [len(item.candidates) for item in items])
+    candidates = [len(item.candidates) for item in items]
+    return cut_into_documents(totals, candidates)
 
 
 def with_cue_places(
@@ -584,21 +620,24 @@ def with_cue_places(
     ``cue at distance``. ``plain``: the same items as text.
     """
     unit = task.examples.unit
-    if unit.name not in ("document", "stream") or not (unit.has_chunks or not whole):
+    has_chunks = unit.has_chunks or not whole
+    if unit.name not in ("document", "stream") or not has_chunks:
         return list(items)
     encode = cache(encoder.encode)
     grouped = []
     for item, text in zip(items, plain, strict=True):
         groups = dict(item.groups)
         if item.distance is not None:
-            last = unit.parts([len(encode(sentence).split()) for sentence in text.source])[-1]
+            lengths = [len(encode(sentence).split()) for sentence in text.source]
+            chunk = unit.parts(lengths)[-1]
             cue = len(text.source) - 1 - item.distance
-            if cue not in last.source:
+            if cue not in chunk.source:
                 place = "before the chunk"
-            elif cue in last.kept:
+            elif cue in chunk.kept:
                 place = "in the chunk"
             else:
                 place = "in its context" if unit.has_context else "in its overlap"
-            groups |= {"cue": place, "cue at distance": f"{item.distance} {place}"}
+            groups["cue"] = place
+            groups["cue at distance"] = f"{item.distance} {place}"
         grouped.append(replace(item, groups=groups))
     return grouped
