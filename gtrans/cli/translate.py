@@ -161,14 +161,14 @@ def run(args: argparse.Namespace) -> None:
     from gtrans.translating.translation import (
         Outcome,
         TextToTranslate,
-        decode,
+        decode_texts,
         files_to_translate,
         translate_stream,
     )
     from gtrans.translating.translator import MOST_WARNED_TEXTS, Translator
 
     if args.stream:
-        translate_stream(Translator.of(options), options)
+        translate_stream(Translator.from_options(options), options)
         return
 
     # Mistakes in names and files are found before models are loaded.
@@ -182,7 +182,7 @@ def run(args: argparse.Namespace) -> None:
     outcome = Outcome(len(texts), args.output_dir)
 
     # The checkpoint
-    translator = Translator.of(options)
+    translator = Translator.from_options(options)
 
     # The documents: all are read before the first is translated.
     unfinished: list[Translation] = []
@@ -196,7 +196,7 @@ def run(args: argparse.Namespace) -> None:
     outcome.report_finished(len(unfinished))
 
     # The batches, and the output of each text as soon as its last batch is decoded
-    for translation in decode(translator, options, unfinished, outcome.failed):
+    for translation in decode_texts(translator, options, unfinished, outcome.failed):
         with outcome.failures_of(translation.source.path):
             translation.write()
             outcome.was_written(translation)

@@ -108,7 +108,7 @@ class TranslationRecord:
     replaced_digest: str = ""
 
 
-def beside(output: StrPath, suffix: str) -> Path:
+def path_beside(output: StrPath, suffix: str) -> Path:
     """Return the path of ``OUTPUT`` and a suffix; symbolic links are followed."""
     path = Path(os.path.realpath(output))
     return path.with_name(f"{path.name}{suffix}")
@@ -116,7 +116,7 @@ def beside(output: StrPath, suffix: str) -> Path:
 
 def read_record(output: StrPath) -> TranslationRecord | None:
     """Return the record of a translation, or None; raise GtransError if the file is no record."""
-    path = beside(output, RECORD_SUFFIX)
+    path = path_beside(output, RECORD_SUFFIX)
     try:
         fields = read_object(path)
         if fields.pop("format") != _RECORD_FORMAT:
@@ -143,7 +143,7 @@ def write_record(output: StrPath, record: TranslationRecord) -> None:
     """Write the record beside ``output``."""
     fields = {"format": _RECORD_FORMAT, **asdict(record)}
     written = json.dumps(fields, indent=2, ensure_ascii=False)
-    with atomic_writer(beside(output, RECORD_SUFFIX)) as file:
+    with atomic_writer(path_beside(output, RECORD_SUFFIX)) as file:
         # A name of a file need not be UTF-8, but JSON is.
         file.write(written.encode("utf-8", "replace").decode() + "\n")
 
@@ -196,7 +196,7 @@ class Output:
     @property
     def partial(self) -> Path:
         """The file of finished batches; it depends on the options."""
-        return beside(self.path, f".{self.provenance_digest[:12]}.partial")
+        return path_beside(self.path, f".{self.provenance_digest[:12]}.partial")
 
     def is_finished(self) -> bool:
         """Return whether the file is this translation already, and ``force`` was not given."""

@@ -66,6 +66,7 @@ from gtrans.translating.output import (
 )
 from gtrans.translating.translator import (
     FinishedPart,
+    ProcessTask,
     Translator,
     progress_of,
     worker_processes,
@@ -147,7 +148,12 @@ class LinesOfText:
 
 
 class Translation:
-    """A text with its batches and its translations; ``documents``: its sentences as tokens."""
+    """A text with its batches and its translations.
+
+    Attributes:
+        documents: the sentences of each document as tokens.
+        sentence_count: number of sentences.
+    """
 
     def __init__(
         self,
@@ -158,9 +164,11 @@ class Translation:
         contents: Sequence[object],
     ) -> None:
         """Encode the sentences; ``contents``: everything in the text that the output depends on."""
-        self.translator, self.source, self.options = translator, source, options
+        self.translator = translator
+        self.source = source
+        self.options = options
         self.documents = translator.encoded(source.sentences)
-        self.sentences = sum(len(document) for document in self.documents)
+        self.sentence_count = sum(len(document) for document in self.documents)
         translator.warn_of(source.path, source.sentences, self.documents, source.sentence_places)
         self.output = Output(output, self._provenance(options, contents), options.force)
         self._progress: Any = None
@@ -209,17 +217,19 @@ class Translation:
             self._translated = [[] for _ in self._rows]
             self._counted = dict.fromkeys(range(len(self._batches)), 0)
             for number, rows in self.output.batches.items():
+                translations = [_alternatives_of(row) for row in rows]
                 # Sentences of earlier runs say nothing of the speed of this run.
-                self._progress.initial += self._store(number, list(map(_alternatives_of, rows)))
+                self._progress.initial += self._store(number, translations)
             self._progress.update(0)
             yield
 
-    def missing(self) -> Iterator[tuple[int, list[Example]]]:
-        """Yield number and rows of each batch to translate; ``(-1, [])`` if there is none."""
+    def missing(self) -> Iterator[BatchOfText]:
+        """Yield each batch to translate; if there is none, one without rows."""
         if not self._counted:
-            yield -1, []
+            yield BatchOfText(self, -1, [])
         for number in list(self._counted):
-            yield number, [self._rows[index] for index in self._batches[number]]
+            rows = [self._rows[index] for index in self._batches[number]]
+            yield BatchOfText(self, number, rows)
 
     def add(self, number: int, translations: list[Translations]) -> None:
         """Keep the translations of a batch."""
@@ -244,24 +254,26 @@ class Translation:
         """Return the parts that an earlier run translated, by document and part."""
         parts = {}
         for key, stored in self.output.parts.items():
-            if key.batch == number:
-                hypotheses = []
-                for sentences in stored:
-                    hypotheses.append([SentenceHypothesis(*pair) for pair in sentences])
-                parts[key.document, key.part] = hypotheses
+            if key.batch != number:
+                continue
+            hypotheses = []
+            for sentences in stored:
+                hypotheses.append([SentenceHypothesis(*pair) for pair in sentences])
+            parts[key.document, key.part] = hypotheses
         return parts
 
     def add_part(self, number: int, document: int, part: int, hypotheses: PartsOfDocument) -> None:
         """Keep the translations of a part."""
         self.output.keep_part(PartKey(number, document, part), hypotheses)
-        self._progress.update(len(hypotheses[0]))
-        self._counted[number] += len(hypotheses[0])
+        sentences = len(hypotheses[0])
+        self._progress.update(sentences)
+        self._counted[number] += sentences
 
     # ---- the end
 
     def translations(self) -> list[Translations]:
         """Return the translations of all sentences."""
-        return self.translator.in_documents(
+        return self.translator.joined_rows(
             self._translated, self._rows_of_documents, self.source.sentences
         )
 
@@ -269,21 +281,23 @@ class Translation:
         """Write all translations, and the record."""
         options = self.options
         names = {"checkpoints": options.paths, "data": options.data, "input": self.source.path}
-        self.output.write(self._contents(options), names, self.sentences)
+        self.output.write(self._contents(options), names, self.sentence_count)
 
     def _contents(self, options: DecodingOptions) -> bytes:
         translations = self.translations()
         free = options.search.free
-        if not free and list(map(len, translations)) != list(map(len, self.documents)):
+        counts = [len(document) for document in translations]
+        if not free and counts != [len(document) for document in self.documents]:
             raise GtransError(
-                f"'{self.output.partial}' was changed: it has {sum(map(len, translations))} "
-                f"translations, but {self.sentences} are needed; `--force` translates anew."
+                f"'{self.output.partial}' was changed: it has {sum(counts)} translations, but "
+                f"{self.sentence_count} are needed; `--force` translates anew."
             )
         if options.nbest:
             return as_lines(json_lines(self.source.ids, self.source.sentences, translations))
         best = best_of(translations)
         if free:
-            return as_lines(" ".join(document) for document in best if document)
+            texts = [" ".join(document) for document in best if document]
+            return as_lines(texts)
         lang = language_code(str(self.translator.task.cfg.target_lang))
         between_sentences = "" if lang in WITHOUT_SPACES else " "
         return self.source.translated(best, between_sentences)
@@ -306,7 +320,7 @@ class BatchOfText(NamedTuple):
     number: int
     rows: list[Example]
 
-    def decode(self, translator: Translator) -> None:
+    def translate(self, translator: Translator) -> None:
         """Translate the batch in this process, and keep its translations."""
         add_part = partial(self.translation.add_part, self.number)
         finished = Parts(self.translation.parts_of(self.number), add_part)
@@ -335,15 +349,14 @@ class OpenTexts(ExitStack):
                 self._failed(translation.source.path, error)
                 continue
             self._open[translation] = stack
-            for number, rows in translation.missing():
-                yield BatchOfText(translation, number, rows)
+            yield from translation.missing()
 
     def closing(self, translation: Translation) -> ExitStack:
         """Return a context that closes the text at its end."""
         return self._open.pop(translation)
 
 
-def decode(
+def decode_texts(
     translator: Translator,
     options: DecodingOptions,
     translations: Sequence[Translation],
@@ -352,7 +365,7 @@ def decode(
     """Decode texts, here or in ``options.workers`` processes; yield each when it is decoded."""
     if not translations:
         return
-    sentences = sum(translation.sentences for translation in translations)
+    sentences = sum(translation.sentence_count for translation in translations)
     with (
         worker_processes(translator, options, sentences) as connections,
         progress_of(sentences) as progress,
@@ -371,7 +384,7 @@ def decode(
 
 def _decoded_here(translator: Translator, batches: Iterator[BatchOfText]) -> Iterator[Translation]:
     for batch in batches:
-        batch.decode(translator)
+        batch.translate(translator)
         yield batch.translation
 
 
@@ -388,22 +401,25 @@ def _decoded_by_workers(
                     break
                 connection = idle.pop()
                 busy[connection] = batch
-                connection.send((batch.rows, batch.translation.parts_of(batch.number)))
+                finished = batch.translation.parts_of(batch.number)
+                connection.send(ProcessTask(batch.rows, finished))
             if not busy:
                 return
             for ready in wait(list(busy)):
                 assert isinstance(ready, Connection)
-                translation, number, _ = busy[ready]
+                batch = busy[ready]
                 answer = ready.recv()
                 if isinstance(answer, Exception):
                     raise answer
                 if isinstance(answer, FinishedPart):
-                    translation.add_part(number, answer.document, answer.part, answer.hypotheses)
+                    batch.translation.add_part(
+                        batch.number, answer.document, answer.part, answer.hypotheses
+                    )
                     continue
-                translation.add(number, answer)
+                batch.translation.add(batch.number, answer)
                 del busy[ready]
                 idle.append(ready)
-                yield translation
+                yield batch.translation
     except (EOFError, OSError):
         raise GtransError(
             "`--workers`: a process has ended, perhaps because memory is short; give fewer. "
@@ -416,10 +432,10 @@ def _decoded_by_workers(
 
 def with_direction(selection: TextSelection, translator: Translator) -> TextSelection:
     """Return the selection with the model's direction, if it has none."""
+    if selection.direction:
+        return selection
     cfg = translator.task.cfg
-    return replace(
-        selection, direction=selection.direction or f"{cfg.source_lang}-{cfg.target_lang}"
-    )
+    return replace(selection, direction=f"{cfg.source_lang}-{cfg.target_lang}")
 
 
 @dataclass
@@ -461,7 +477,7 @@ class TextToTranslate:
         else:
             self.rows.selection = with_direction(options.selection, translator)
             text = LinesOfText.of_documents(self.path, self.rows)
-            if have_markup([*chain.from_iterable(text.sentences)]):
+            if have_markup(list(chain.from_iterable(text.sentences))):
                 raise GtransError(
                     f"{self.path}: most texts begin with a tag or a fence, which `--input` would "
                     "translate as words; `gtrans translate FILE --output-dir DIR` reads them as "
@@ -485,9 +501,13 @@ class FileToTranslate(NamedTuple):
     def read(self, translator: Translator, options: DecodingOptions) -> Translation:
         """Encode the file, and make the folder of its translation."""
         check_overwritable(self.target, options.force)
-        cfg, selection = translator.task.cfg, with_direction(options.selection, translator)
-        source_lang, target_lang = str(cfg.source_lang), str(cfg.target_lang)
-        reader = formats().DocumentReader(source_lang, self.split_sentences, target_lang, selection)
+        cfg = translator.task.cfg
+        reader = formats().DocumentReader(
+            lang=str(cfg.source_lang),
+            split_sentences=self.split_sentences,
+            target=str(cfg.target_lang),
+            selection=with_direction(options.selection, translator),
+        )
         file = reader.read(self.path, self.format)
         contents = [digest(self.path), self.format, file.sentences]
         translation = Translation(translator, file, str(self.target), options, contents)
@@ -507,22 +527,29 @@ def files_to_translate(
     suffix = ".jsonl" if options.nbest else ""
     files = []
     for source in map(Path, sources):
-        for path, kind in _files_of(source, Path(output_dir), format):
-            name = path.relative_to(source) if source.is_dir() else path.name
+        for file in _files_of(source, Path(output_dir), format):
+            name = file.path.relative_to(source) if source.is_dir() else file.path.name
             target = Path(output_dir) / f"{name}{suffix}"
-            files.append(FileToTranslate(path, kind, target, split_sentences))
+            files.append(FileToTranslate(file.path, file.format, target, split_sentences))
     refuse_folders(options.paths)
     _check_targets(files, options)
-    for file in files:
-        formats().require_libraries(file.path, file.format, split_sentences)
+    for file_to_translate in files:
+        formats().require_libraries(
+            file_to_translate.path, file_to_translate.format, split_sentences
+        )
     return files
 
 
-def _files_of(source: Path, output: Path, format: str | None) -> list[tuple[Path, str]]:
+class _FoundFile(NamedTuple):
+    path: Path
+    format: str
+
+
+def _files_of(source: Path, output: Path, format: str | None) -> list[_FoundFile]:
     if not source.exists():
         raise GtransError(f"there is no file or folder '{source}'; check the path.")
     if not source.is_dir():
-        return [(source, formats().check_format(source, format))]
+        return [_FoundFile(source, formats().check_format(source, format))]
     files, unknown = [], []
     for path in _files_in(source, output):
         kind = formats().format_of(path)
@@ -531,7 +558,7 @@ def _files_of(source: Path, output: Path, format: str | None) -> list[tuple[Path
         if kind is None:
             unknown.append(path)
         else:
-            files.append((path, kind))
+            files.append(_FoundFile(path, kind))
     if not files:
         raise GtransError(
             f"'{source}' has no files of a known format; known are {formats().known_formats()}; "
@@ -594,7 +621,7 @@ def translate_stream(translator: Translator, options: DecodingOptions) -> None:
 
 
 class StreamedDocument(NamedTuple):
-    """A document of a stream; ``places``: where each sentence stands, for messages."""
+    """A document of a stream; ``places``: the line of each sentence, for messages."""
 
     number: int
     sentences: list[str]
@@ -647,11 +674,12 @@ class Outcome:
     """The outcome of a command's texts; one that fails does not stop the others."""
 
     def __init__(self, texts: int, output_dir: str | None) -> None:
-        self._texts, self._output_dir = texts, output_dir
+        self._texts = texts
+        self._output_dir = output_dir
         self._finished: list[Translation] = []
         self._written: list[Translation] = []
         self._failures = 0
-        self._notes: dict[str, int] = {}
+        self._places_by_kind: dict[str, int] = {}  # of notes
 
     @contextmanager
     def failures_of(self, path: str | Path) -> Iterator[None]:
@@ -694,13 +722,14 @@ class Outcome:
         self._written.append(translation)
         for note in translation.source.notes:
             print_message(str(note))
-            self._notes[note.kind] = self._notes.get(note.kind, 0) + note.count
+            places = self._places_by_kind.get(note.kind, 0)
+            self._places_by_kind[note.kind] = places + note.count
 
     def report(self, unsaid_warnings: int) -> None:
         """Say how many sentences are translated; raise GtransError if a text is not."""
         if unsaid_warnings > 0:
             print_message(f"warning: the same holds for {unsaid_warnings} more files")
-        sentences = sum(translation.sentences for translation in self._written)
+        sentences = sum(translation.sentence_count for translation in self._written)
         if self._output_dir is None:
             for translation in self._written:
                 if translation.output.path != STANDARD_STREAM:
@@ -708,7 +737,7 @@ class Outcome:
             return
         count = len(self._written)
         files = "1 file" if count == 1 else f"{count} files"
-        notes = "".join(f"; {kind}: {times}" for kind, times in self._notes.items())
+        notes = "".join(f"; {kind}: {places}" for kind, places in self._places_by_kind.items())
         print_message(f"{sentences} sentences in {files} written to {self._output_dir}{notes}")
         if self._failures:
             raise GtransError(

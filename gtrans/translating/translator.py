@@ -51,6 +51,13 @@ class EncodedSentence(NamedTuple):
     bert_subwords: Tensor | None
 
 
+class TrainingLimit(NamedTuple):
+    """The most tokens of a sentence in training, and the option that limits them."""
+
+    tokens: int
+    option: str
+
+
 class Translator:
     """Models, and the step that turns their output into text.
 
@@ -58,7 +65,7 @@ class Translator:
 
     Attributes:
         preparation: digest of the preparation.
-        longest: most tokens of a sentence in training, and the option that limited them.
+        limit: the longest sentence in training.
         checkpoints: their digests.
         warned: names of texts that models can hardly translate.
     """
@@ -82,7 +89,7 @@ class Translator:
         self.examples = self.generator.examples
         self.max_tokens = max_tokens
         self.nbest = nbest
-        self.longest: tuple[int, str] | None = None
+        self.limit: TrainingLimit | None = None
         self.copies_symbols = False
         self.warned: set[str] = set()
         self.checkpoints: list[str] = []
@@ -94,10 +101,10 @@ class Translator:
         ``options``: fields of :class:`gtrans.search.options.DecodingOptions`, such as ``cpu=True``
         or ``search=SearchOptions(beam=1)``.
         """
-        return cls.of(DecodingOptions(paths=(os.fspath(path),), **options))
+        return cls.from_options(DecodingOptions(paths=(os.fspath(path),), **options))
 
     @classmethod
-    def of(cls, options: DecodingOptions) -> Translator:
+    def from_options(cls, options: DecodingOptions) -> Translator:
         """Load the models of these options."""
         check_overrides(options.paths[0], options.context)
         if options.data:
@@ -115,7 +122,7 @@ class Translator:
         unit = task.examples.unit  # before options of the search change it
         limits = []
         for path, model in zip(options.paths, models, strict=True):
-            limits.append(_longest_seen(path, model, unit))
+            limits.append(_training_limit(path, model, unit))
         set_chunks(task, options.max_doc_tokens, options.overlap)
         if [digest(Path(path)) for path in options.paths] != digests:
             raise GtransError(
@@ -130,7 +137,7 @@ class Translator:
             max_tokens=options.max_tokens,
             nbest=max(options.nbest, 1),
         )
-        translator.longest = min(limits)
+        translator.limit = min(limits)
         translator.checkpoints = digests
         translator.copies_symbols = options.copy_symbols
         return translator
@@ -164,17 +171,21 @@ class Translator:
                 for index, translations in zip(batch, decoded, strict=True):
                     translated[index] = translations
                     progress.update(self.sentences_in(rows[index], translations))
-        return self.in_documents(translated, rows_of_documents, documents)
+        return self.joined_rows(translated, rows_of_documents, documents)
 
     def encoded(self, documents: Sequence[Sequence[str]]) -> list[list[EncodedSentence]]:
         """Return sentences as tokens of the models."""
-        return [list(map(self._encoded, document)) for document in documents]
+        encoded = []
+        for document in documents:
+            encoded.append([self._encoded(sentence) for sentence in document])
+        return encoded
 
     def _encoded(self, sentence: str) -> EncodedSentence:
         tokens = self.task.source_encoder().encode(sentence)
         ids = self.task.source_dictionary.encode_line(tokens, add_if_not_exist=False)
-        subwords = self.task.bert_subwords([sentence])
-        return EncodedSentence(ids.long(), None if subwords is None else subwords[0])
+        encoded = self.task.bert_subwords([sentence])
+        bert_subwords = None if encoded is None else encoded[0]
+        return EncodedSentence(ids.long(), bert_subwords)
 
     def warn_of(
         self,
@@ -196,13 +207,13 @@ class Translator:
             if len(self.warned) <= MOST_WARNED_TEXTS:
                 for warning in warnings:
                     print_message(f"warning: {warning}")
-        limit, option = self.longest or (sys.maxsize, "")
+        limit = self.limit
         for sentence, place in zip(ids, places, strict=True):
-            if len(sentence) > limit:
+            if limit is not None and len(sentence) > limit.tokens:
                 print_message(
                     f"{place}: a sentence of {len(sentence):,} tokens, but the model was "
-                    f"trained with {option} {limit:,}; it takes long and will hardly be "
-                    "translated well: split it"
+                    f"trained with {limit.option} {limit.tokens:,}; it takes long and will hardly "
+                    "be translated well: split it"
                 )
 
     def _warnings(
@@ -219,7 +230,8 @@ class Translator:
         if unknown:
             all_sentences = chain.from_iterable(documents)
             lacking = unknown_words(name, all_sentences, lang, self._words_with_unknown)
-            warnings += [lacking] if lacking else []
+            if lacking:
+                warnings.append(lacking)
         warnings += implausible(TextSample.of(name, lang, documents), plain=False)
         return warnings
 
@@ -250,7 +262,8 @@ class Translator:
         rows_of_documents = []
         for document in documents:
             rows = []
-            for span in unit.cut_to_translate([len(sentence.ids) - 1 for sentence in document]):
+            lengths = [len(sentence.ids) - 1 for sentence in document]
+            for span in unit.cut_to_translate(lengths):
                 sentences = [document[number] for number in span.source]
                 ids = [sentence.ids for sentence in sentences]
                 subwords = []
@@ -270,17 +283,18 @@ class Translator:
         """Return how many sentences a decoded row translates."""
         return int(row["predicted_sentences"]) if self.free else len(translations)
 
-    def in_documents(
+    def joined_rows(
         self,
         translated: Sequence[Translations],
         rows_of_documents: Sequence[Sequence[Example]],
         sources: Sequence[Sequence[str]],
     ) -> list[Translations]:
-        """Join the translations of all rows, in order, to documents."""
+        """Return the translations of documents from those of all rows, in order."""
         rows = iter(translated)
         documents = []
         for document in rows_of_documents:
-            documents.append(list(chain.from_iterable(islice(rows, len(document)))))
+            rows_of_document = islice(rows, len(document))
+            documents.append(list(chain.from_iterable(rows_of_document)))
         if self.copies_symbols and not self.free:
             for document_sources, sentences in zip(sources, documents, strict=True):
                 # `Translation.write` reports a wrong number of sentences.
@@ -303,16 +317,13 @@ class Translator:
                 f"({self.generator.search.options.beam})."
             ) from None
 
-    def decode(
-        self, examples: Sequence[Example], finished: Parts | None = None
-    ) -> list[Translations]:
+    def decode(self, rows: Sequence[Example], finished: Parts | None = None) -> list[Translations]:
         """Return for each row the translations of its sentences; one text in free search.
 
         ``finished`` keeps parts of rows.
         """
-        source = {}
-        for name, tensor in self.examples.collate(examples)["net_input"].items():
-            source[name] = tensor.to(self.device)
+        net_input = self.examples.collate(rows)["net_input"]
+        source = {name: tensor.to(self.device) for name, tensor in net_input.items()}
         translations = []
         for hypotheses in self.generator.documents(source, finished):
             translations.append(self._translations(hypotheses[: self.nbest]))
@@ -330,7 +341,8 @@ class Translator:
         for versions in sentences:
             alternatives = []
             for version in versions:
-                alternatives.append(Alternative(self._text(version.tokens), score(version.scores)))
+                text = self._text(version.tokens)
+                alternatives.append(Alternative(text, score(version.scores)))
             translations.append(alternatives)
         return translations
 
@@ -344,8 +356,9 @@ class Translator:
 
 
 def _copy_symbols(source: str, alternatives: list[Alternative]) -> None:
-    for number, (text, score) in enumerate(alternatives):
-        alternatives[number] = Alternative(with_symbols(source, text), score)
+    for number, alternative in enumerate(alternatives):
+        text = with_symbols(source, alternative.text)
+        alternatives[number] = Alternative(text, alternative.score)
 
 
 def progress_of(sentences: int) -> Any:
@@ -373,17 +386,29 @@ def _checked_places(documents: Sequence[Sequence[str]]) -> list[str]:
     return places
 
 
-def _longest_seen(path: str, model: Any, unit: Unit) -> tuple[int, str]:
+def _training_limit(path: str, model: Any, unit: Unit) -> TrainingLimit:
     dataset = options_of(read_checkpoint(path, in_memory=False), "dataset")
     positions = min(model.max_positions())
     document = int(unit.as_dict().get("max_doc_tokens", sys.maxsize))
     batch = int(dataset.get("max_tokens") or sys.maxsize)
     return min(
-        (positions, "--max-positions"), (document, "--max-doc-tokens"), (batch, "--max-tokens")
+        TrainingLimit(positions, "--max-positions"),
+        TrainingLimit(document, "--max-doc-tokens"),
+        TrainingLimit(batch, "--max-tokens"),
     )
 
 
 # ---- processes -----------------------------------------------------------------------------------
+
+
+class ProcessTask(NamedTuple):
+    """The rows of a batch for a process, and the parts that an earlier run finished.
+
+    ``finished``: see :class:`gtrans.search.part_search.Parts`.
+    """
+
+    rows: list[Example]
+    finished: dict[tuple[int, int], PartsOfDocument]
 
 
 @dataclass(frozen=True)
@@ -411,7 +436,9 @@ def worker_processes(
     connections: list[Connection] = []
     processes: list[Any] = []
     try:
-        for number in range(count if count > 1 else 0):
+        if count == 1:
+            count = 0
+        for number in range(count):
             ours, theirs = context.Pipe()
             if on_gpus:
                 start = partial(_on_gpu, number, options, translator.checkpoints)
@@ -429,9 +456,9 @@ def worker_processes(
             connection.close()
 
 
-def _number_of_workers(wanted: int, on_gpus: bool) -> int:
+def _number_of_workers(requested: int, on_gpus: bool) -> int:
     most = torch.cuda.device_count() if on_gpus else len(os.sched_getaffinity(0))
-    count = wanted or most
+    count = requested or most
     if on_gpus and count > most:
         raise GtransError(f"`--workers` {count}: there are {most} GPUs; give at most {most}.")
     if count > most:
@@ -446,7 +473,7 @@ def _on_one_core(translator: Translator) -> Translator:
 
 def _on_gpu(device: int, options: DecodingOptions, checkpoints: Sequence[str]) -> Translator:
     torch.cuda.set_device(device)
-    translator = Translator.of(options)
+    translator = Translator.from_options(options)
     if translator.checkpoints != checkpoints:
         raise GtransError("a checkpoint was replaced; run this again.")
     return translator
@@ -458,11 +485,13 @@ def _serve(connection: Connection, start: Callable[[], Translator]) -> None:
     try:
         translator = start()
         while True:
-            rows, finished = connection.recv()
-            parts = Parts(finished, partial(_send_part, connection))
-            connection.send(translator.decode_within_memory(rows, parts))
+            task: ProcessTask = connection.recv()
+            parts = Parts(task.finished, partial(_send_part, connection))
+            connection.send(translator.decode_within_memory(task.rows, parts))
     except Exception as error:
-        connection.send(error if isinstance(error, GtransError) else RuntimeError(repr(error)))
+        if not isinstance(error, GtransError):
+            error = RuntimeError(repr(error))
+        connection.send(error)
 
 
 def _end_with_parent() -> None:

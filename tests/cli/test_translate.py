@@ -89,7 +89,7 @@ def test_symbols_are_copied_whatever_the_number_of_sentences():
     bare.copies_symbols, bare.free = True, False
     for count in (0, 1, 2):
         row = [[Alternative("wort", 0.0)] for _ in range(count)]
-        (document,) = bare.in_documents([row], [[{}]], [["word ☺"]])
+        (document,) = bare.joined_rows([row], [[{}]], [["word ☺"]])
         texts = [alternatives[0].text for alternatives in document]
         assert texts == ["wort ☺", "wort"][:count]
 

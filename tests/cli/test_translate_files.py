@@ -402,7 +402,7 @@ def test_mistakes_are_told_in_one_line(
         Path(name).parent.mkdir(exist_ok=True, parents=True)
         Path(name).write_text("It sang.\n")
     Path("empty").mkdir()
-    monkeypatch.setattr("gtrans.translating.translator.Translator.of", None)  # not yet
+    monkeypatch.setattr("gtrans.translating.translator.Translator.from_options", None)  # not yet
     assert message in error(command(tiny, *FAST, *words), capsys)
     assert not Path("o").exists() and not Path("way/a.md").exists()
 
