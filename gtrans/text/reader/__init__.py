@@ -36,6 +36,7 @@ from gtrans.text.reader.base import BAD_SOURCE as BAD_SOURCE
 from gtrans.text.reader.base import CONVERT, NO_REFERENCE, Head, listed
 from gtrans.text.reader.base import DOCUMENT_LINE as DOCUMENT_LINE
 from gtrans.text.reader.base import Document as Document
+from gtrans.text.reader.base import NumberedLine as NumberedLine
 from gtrans.text.reader.base import PlainLine as PlainLine
 from gtrans.text.reader.base import PlainText as PlainText
 from gtrans.text.reader.base import Reader as Reader
@@ -70,7 +71,7 @@ def open_text(
     return _reader(name, first, chain(first, lines), role, selection)
 
 
-def _reader(name: str, first: Sequence[tuple[int, str]], *more: Any) -> Reader:
+def _reader(name: str, first: Sequence[NumberedLine], *more: Any) -> Reader:
     head = Head(name, first)
     if head.first.startswith("<"):  # as published test sets do
         add_lab_texts()
@@ -80,7 +81,7 @@ def _reader(name: str, first: Sequence[tuple[int, str]], *more: Any) -> Reader:
     raise AssertionError("plain text takes all that no other format does")
 
 
-def check_plain(path: str, lines: Sequence[tuple[int, str]]) -> None:
+def check_plain(path: str, lines: Sequence[NumberedLine]) -> None:
     """Raises GtransError if the first lines of a stream are no plain text."""
     _plain(_reader(path, lines[: Head.LINES], iter(()), "source", ALL_TEXT))
 
@@ -120,9 +121,13 @@ def has_boundaries(path: str | os.PathLike[str]) -> bool:
 def read_documents(path: str | os.PathLike[str]) -> list[list[str]]:
     """Return the sentences of each document of a file."""
     documents = [document.sentences for document in open_text(path)]
-    if not any(map(any, documents)):
+    if not _have_text(documents):
         raise GtransError(f"'{path}' holds no sentence; give a file with one sentence per line")
     return documents
+
+
+def _have_text(documents: Iterable[Sequence[str]]) -> bool:
+    return any(any(sentences) for sentences in documents)
 
 
 # ---- both sides ----------------------------------------------------------------------------------
@@ -148,12 +153,12 @@ class Sides(NamedTuple):
         source = open_text(self.source, "source", self.selection)
         target = open_text(self.target, "reference", self.selection)
         left_out = Counter[str]()
-        if not (isinstance(source, PlainText) and isinstance(target, PlainText)):
-            yield from _used_pairs(source, target, left_out)
-        elif self.source != self.target:
+        if isinstance(source, PlainText) and isinstance(target, PlainText):
+            if self.source == self.target:
+                raise GtransError(_ONE_SIDE.format(self.source, ""))
             yield from _plain_pairs(source, target)
         else:
-            raise GtransError(_ONE_SIDE.format(self.source, ""))
+            yield from _used_pairs(source, target, left_out)
         if quiet:
             return
         for reason, count in left_out.items():
@@ -195,33 +200,44 @@ def _place(side: PlainText, line: PlainLine | None) -> str:
 def _used_pairs(
     source: Reader, target: Reader, left_out: Counter[str]
 ) -> Iterator[tuple[str, str] | None]:
-    any_pair = False  # whether any document has a pair
-    for pairs in matched(source, target):
-        has_pair = False  # whether this one has
-        has_column = source.path == target.path and source.column != ""
-        if has_column and source.column == target.column:
-            raise GtransError(_ONE_SIDE.format(source.path, f", '{source.column}'"))
-        if len(target.references) > 1:
-            names = listed(target.references)
-            raise GtransError(
-                f"{target.path} has the references {names}; choose one with `--reference`"
-            )
-        for left, right in pairs:
+    has_pairs = False
+    for segments in matched(source, target):
+        _check_columns(source, target)
+        is_new_document = True
+        for left, right in segments:
             reason = left.left_out or right.left_out
             if not reason and not (left.text() and right.text()):
                 reason = "without a text on a side"
             if reason:
                 left_out[reason] += 1
                 continue
-            if any_pair and not has_pair:
+            if has_pairs and is_new_document:
                 yield None
-            has_pair = any_pair = True
-            yield (
-                sentence_of(left.text(), source.path, left.line),
-                sentence_of(right.text(), target.path, right.line),
-            )
-    if not any_pair:
+            is_new_document = False
+            has_pairs = True
+            source_sentence = sentence_of(left.text(), source.path, left.line)
+            target_sentence = sentence_of(right.text(), target.path, right.line)
+            yield source_sentence, target_sentence
+    if not has_pairs:
         raise GtransError(f"'{source.path}' and '{target.path}' hold no sentence pair")
+
+
+def _check_columns(source: Reader, target: Reader) -> None:
+    has_columns = source.path == target.path and source.column != ""
+    if has_columns and source.column == target.column:
+        raise GtransError(_ONE_SIDE.format(source.path, f", '{source.column}'"))
+    if len(target.references) > 1:
+        names = listed(target.references)
+        raise GtransError(
+            f"{target.path} has the references {names}; choose one with `--reference`"
+        )
+
+
+class _DocumentPlaces(NamedTuple):
+    """Where a document stands on both sides, for messages."""
+
+    source: str
+    target: str
 
 
 def matched(
@@ -235,11 +251,11 @@ def matched(
         strict: raise GtransError if a side lacks a segment; otherwise its text is empty.
     """
     for number, (left, right) in enumerate(zip_longest(source, target), start=1):
-        places = _document_place(source, left), _document_place(target, right)
+        places = _DocumentPlaces(_document_place(source, left), _document_place(target, right))
         if left is None or right is None or _have_other_names(left, right):
             raise GtransError(
-                f"document {number} is {places[0]}, but {places[1]}; both sides need the same "
-                "documents"
+                f"document {number} is {places.source}, but {places.target}; both sides need the "
+                "same documents"
             )
         yield _matched_segments(left, right, places, strict)
 
@@ -256,33 +272,37 @@ def _document_place(side: Iterable[Document], document: Document | None) -> str:
 
 
 def _matched_segments(
-    source: Document, target: Document, places: Sequence[str], strict: bool
+    source: Document, target: Document, places: _DocumentPlaces, strict: bool
 ) -> list[tuple[Segment, Segment]]:
     left = source.segments
     right = target.segments
-    if all(segment.name for segment in (*left, *right)):
+    if all(segment.name for segment in chain(left, right)):
         return _matched_by_name(source, target, places, strict)
     if len(right) == 1 and right[0].left_out == NO_REFERENCE:
         right = right * len(left)
     if len(left) != len(right):
         raise GtransError(
-            f"segments of a document: {len(left)} in {places[0]}, {len(right)} in {places[1]}; "
-            "they must be as many"
+            f"segments of a document: {len(left)} in {places.source}, {len(right)} in "
+            f"{places.target}; they must be as many"
         )
     return list(zip(left, right, strict=True))
 
 
 def _matched_by_name(
-    source: Document, target: Document, places: Sequence[str], strict: bool
+    source: Document, target: Document, places: _DocumentPlaces, strict: bool
 ) -> list[tuple[Segment, Segment]]:
     left = {segment.name: segment for segment in source.segments}
     right = {segment.name: segment for segment in target.segments}
     pairs = []
     for name in {**left, **right}:
         if strict and name not in right:
-            raise GtransError(f"document {places[0]} has the segment '{name}', {places[1]} has not")
+            raise GtransError(
+                f"document {places.source} has the segment '{name}', {places.target} has not"
+            )
         if strict and name not in left:
-            raise GtransError(f"document {places[1]} has the segment '{name}', {places[0]} has not")
+            raise GtransError(
+                f"document {places.target} has the segment '{name}', {places.source} has not"
+            )
         here = left.get(name) or Segment(source.line, [""], name)
         there = right.get(name) or Segment(target.line, [""], name)
         pairs.append((here, there))
@@ -295,12 +315,14 @@ def read_parallel(
     selection: TextSelection = ALL_TEXT,
 ) -> list[tuple[list[str], list[str]]]:
     """Return the document pairs that :meth:`Sides.read` divides a text into."""
-    documents: list[tuple[list[str], list[str]]] = [([], [])]
+    sources: list[str] = []
+    targets: list[str] = []
+    documents = [(sources, targets)]
     for pair in Sides(Path(source), Path(target), selection).read():
         if pair is None:
-            documents.append(([], []))
+            sources, targets = [], []
+            documents.append((sources, targets))
         else:
-            sources, targets = documents[-1]
             sources.append(pair[0])
             targets.append(pair[1])
     return documents
@@ -343,7 +365,8 @@ def read_documents_with_ids(
     identified = DocumentsWithIds(path)
     for document in reader:
         segments = identified.documents.setdefault(document.name, [])
-        if segments and not (segments[0].name and document.segments[0].name):
+        have_names = segments and segments[0].name and document.segments[0].name
+        if segments and not have_names:
             raise reader.wrong(
                 document.line,
                 f"document '{document.name}' comes again; give every document once, or its "
@@ -360,6 +383,6 @@ def read_documents_with_ids(
     if isinstance(reader, RowReader):
         identified.with_markup = reader.with_markup
         identified.others = frozenset(reader.others)
-    if not any(map(any, identified.texts())):
+    if not _have_text(identified.texts()):
         raise GtransError(f"'{path}' holds no {role}; give rows with a document id and a text")
     return identified

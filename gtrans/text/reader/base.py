@@ -16,6 +16,8 @@ from gtrans.errors import GtransError
 from gtrans.messages import print_message
 
 Role = Literal["source", "reference", "translation"]
+NumberedLine = tuple[int, str]
+"""A line, after its number in the file, from 1."""
 
 DOCUMENT_LINE = "<d>"
 BAD_SOURCE = "marked is_bad_source"
@@ -116,7 +118,7 @@ class Head:
 
     LINES = 200
 
-    def __init__(self, path: str, lines: Sequence[tuple[int, str]]) -> None:
+    def __init__(self, path: str, lines: Sequence[NumberedLine]) -> None:
         self.path = path
         self.suffix = Path(path.lower().removesuffix(".gz")).suffix
         stripped = [(number, line.strip()) for number, line in lines]
@@ -156,12 +158,15 @@ class Reader(Iterable[Document]):
         self,
         path: str,
         head: Head,
-        lines: Iterator[tuple[int, str]],
+        lines: Iterator[NumberedLine],
         role: Role,
         selection: TextSelection,
     ) -> None:
-        self.path, self.head, self.role, self.selection = path, head, role, selection
+        self.path = path
+        self.head = head
         self.lines = lines
+        self.role = role
+        self.selection = selection
         self.references: list[str] = []
         self.column = ""
 
@@ -184,24 +189,26 @@ class Reader(Iterable[Document]):
         """Yield the documents; raises GtransError, with the line, if the format is broken."""
 
 
-def chosen_references(path: str, names: Sequence[str], wanted: Sequence[str]) -> list[str]:
-    """Return the wanted references, or all."""
-    for name in wanted:
+def chosen_references(path: str, names: Sequence[str], requested: Sequence[str]) -> list[str]:
+    """Return the requested references, or all."""
+    for name in requested:
         if name not in names:
             raise GtransError(
                 f"{path} has no reference '{name}' (`--reference`), only {listed(names)}"
             )
-    return list(wanted or names)
+    return list(requested or names)
 
 
-def only_system(path: str, names: Sequence[str], wanted: str) -> str:
-    """Return the wanted system, or the only one."""
-    if wanted not in names and len(names) > 1:
+def only_system(path: str, names: Sequence[str], requested: str) -> str:
+    """Return the requested system, or the only one."""
+    if requested in names:
+        return requested
+    if len(names) > 1:
         raise GtransError(
             f"{path} has translations by {listed(names)}; name one of them: "
             f"`--hyp {names[0]}={path}`"
         )
-    return wanted if wanted in names else names[0]
+    return names[0]
 
 
 def listed(names: Sequence[str]) -> str:
@@ -232,67 +239,109 @@ _TITLES = "write the text of each title, one sentence per line"
 _TABS = "write it with tabs (TSV)"
 _NBEST = "keep the best line of each sentence, without numbers and scores (`awk -F ' \\|\\|\\| '`)"
 _PAIRS = "write both sides into files of their own, such as train.en and train.de"
-# How lines begin, the least share of such lines, what the file is, and what to do.
-_LINES = (
-    (r"(?:\d+:)?\d\d:\d\d[,.]\d{3} --> ", 0.0, "subtitles (SRT or WebVTT)", _TITLES),
-    (r"\{\d+\}\{\d+\}|\[\d+\]\[\d+\]", 0.3, "subtitles (MicroDVD or MPL2)", _TITLES),
-    (r"\[\d+:\d\d[.:]\d\d\d?\]", 0.3, "subtitles (LRC)", _TITLES),
-    (r"(?:\d+:)?\d\d:\d\d\.\d{3},(?:\d+:)?\d\d:\d\d\.\d{3}$", 0.1, "subtitles (SBV)", _TITLES),
-    (r"\[Script Info\]$|Dialogue: \S+,\d+:\d\d:", 0.0, "subtitles (ASS)", _TITLES),
-    (
+
+
+class _OtherFormat(NamedTuple):
+    """A format that is rejected: what the file is, and the way out."""
+
+    title: str
+    way_out: str
+
+
+class _LineFormat(NamedTuple):
+    """A format by its lines: if more than ``share`` of them begin with a pattern."""
+
+    beginning: str
+    share: float
+    title: str
+    way_out: str
+
+
+_LINE_FORMATS = (
+    _LineFormat(r"(?:\d+:)?\d\d:\d\d[,.]\d{3} --> ", 0.0, "subtitles (SRT or WebVTT)", _TITLES),
+    _LineFormat(r"\{\d+\}\{\d+\}|\[\d+\]\[\d+\]", 0.3, "subtitles (MicroDVD or MPL2)", _TITLES),
+    _LineFormat(r"\[\d+:\d\d[.:]\d\d\d?\]", 0.3, "subtitles (LRC)", _TITLES),
+    _LineFormat(
+        r"(?:\d+:)?\d\d:\d\d\.\d{3},(?:\d+:)?\d\d:\d\d\.\d{3}$", 0.1, "subtitles (SBV)", _TITLES
+    ),
+    _LineFormat(r"\[Script Info\]$|Dialogue: \S+,\d+:\d\d:", 0.0, "subtitles (ASS)", _TITLES),
+    _LineFormat(
         r"[STHDP]-\d+\t",
         0.3,
         "the output of fairseq-generate",
         "its translations are `grep ^D- FILE | sort -V | cut -f3`",
     ),
-    (r"\d+ \|\|\| ", 0.3, "a list of the n best translations", _NBEST),
-    (r"[^|]*\S \|\|\| ", 0.5, "sentence pairs of a word aligner", _PAIRS),
-    (
+    _LineFormat(r"\d+ \|\|\| ", 0.3, "a list of the n best translations", _NBEST),
+    _LineFormat(r"[^|]*\S \|\|\| ", 0.5, "sentence pairs of a word aligner", _PAIRS),
+    _LineFormat(
         r'\((?:src|trg)\)="',
         0.3,
         "the output of opus_read",
         "`opus_read -wm moses` writes plain text",
     ),
-    (r'msgid(?:_plural)? "', 0.05, "PO, messages of a program", CONVERT),
-    (r"\\(?:documentclass\b|begin\{document\})", 0.0, "LaTeX", CONVERT),
-    (r'"(?:[^"]|"")*"[,;]"', 0.3, "a table with commas (CSV)", _TABS),
-    (r"[^\t]*\t", 0.5, "a table without document ids", NEEDS_IDS),
+    _LineFormat(r'msgid(?:_plural)? "', 0.05, "PO, messages of a program", CONVERT),
+    _LineFormat(r"\\(?:documentclass\b|begin\{document\})", 0.0, "LaTeX", CONVERT),
+    _LineFormat(r'"(?:[^"]|"")*"[,;]"', 0.3, "a table with commas (CSV)", _TABS),
+    _LineFormat(r"[^\t]*\t", 0.5, "a table without document ids", NEEDS_IDS),
 )
-_NAMES = {
-    "HTML": (".html .htm .xhtml", _TRANSLATES),
-    "Markdown": (".md .markdown", _TRANSLATES),
-    "a table with commas (CSV)": (".csv", _TABS),
-    "PO, messages of a program": (".po .pot", CONVERT),
-    "a file of settings": (".ini .properties .strings .toml .yaml .yml", CONVERT),
-    "reStructuredText or LaTeX": (".rst .tex", CONVERT),
-    "subtitles": (".srt .vtt .ass .ssa .sbv .lrc .sub", _TITLES),
-}
-"""Formats whose lines look like text: the ends of their names, and what to do."""
+
+
+class _NamedFormat(NamedTuple):
+    """A format whose lines look like text: the ends of its file names."""
+
+    suffixes: Sequence[str]
+    title: str
+    way_out: str
+
+
+_NAMED_FORMATS = (
+    _NamedFormat((".html", ".htm", ".xhtml"), "HTML", _TRANSLATES),
+    _NamedFormat((".md", ".markdown"), "Markdown", _TRANSLATES),
+    _NamedFormat((".csv",), "a table with commas (CSV)", _TABS),
+    _NamedFormat((".po", ".pot"), "PO, messages of a program", CONVERT),
+    _NamedFormat(
+        (".ini", ".properties", ".strings", ".toml", ".yaml", ".yml"),
+        "a file of settings",
+        CONVERT,
+    ),
+    _NamedFormat((".rst", ".tex"), "reStructuredText or LaTeX", CONVERT),
+    _NamedFormat((".srt", ".vtt", ".ass", ".ssa", ".sbv", ".lrc", ".sub"), "subtitles", _TITLES),
+)
 _HEADER = re.compile(r"[\w.-]+(?:([,;])[\w.-]+)(?:\1[\w.-]+)*")
 
 
-def _other_format(head: Head) -> tuple[str, str] | None:
-    """Return the format of a file and what to do; None: it is plain text."""
-    for pattern, share, what, way_out in _LINES:
-        if head.share(pattern) > share:
-            return what, way_out
+def _other_format(head: Head) -> _OtherFormat | None:
+    """Return the format of a file; None: it is plain text."""
+    for by_lines in _LINE_FORMATS:
+        if head.share(by_lines.beginning) > by_lines.share:
+            return _OtherFormat(by_lines.title, by_lines.way_out)
     if _JSON.match("\n".join(head.lines[:2])):
-        return "JSON", "give JSON lines, an object with a document id per line (`jq -c '.[]' FILE`)"
-    header = _HEADER.fullmatch(head.first)
-    if header and len(head.lines) > 1:
-        cells = head.first.count(header[1])
-        if all(line.count(header[1]) >= cells for line in head.lines):
-            return "a table with commas (CSV)", _TABS
+        return _OtherFormat(
+            "JSON", "give JSON lines, an object with a document id per line (`jq -c '.[]' FILE`)"
+        )
+    if _has_commas(head):
+        return _OtherFormat("a table with commas (CSV)", _TABS)
     tag = _tag_of_markup(head)
     if tag is not None:
-        return _markup(head) or (f"markup (line {tag[0]}: {tag[1][:40]})", _TRANSLATES)
-    for what, (suffixes, way_out) in _NAMES.items():
-        if head.lines and head.suffix in suffixes.split():
-            return what, way_out
+        number, line = tag
+        markup = _OtherFormat(f"markup (line {number}: {line[:40]})", _TRANSLATES)
+        return _xml(head) or markup
+    for by_name in _NAMED_FORMATS:
+        if head.lines and head.suffix in by_name.suffixes:
+            return _OtherFormat(by_name.title, by_name.way_out)
     return None
 
 
-def _tag_of_markup(head: Head) -> tuple[int, str] | None:
+def _has_commas(head: Head) -> bool:
+    header = _HEADER.fullmatch(head.first)
+    if header is None or len(head.lines) < 2:
+        return False
+    comma = header[1]
+    cells = head.first.count(comma)
+    return all(line.count(comma) >= cells for line in head.lines)
+
+
+def _tag_of_markup(head: Head) -> NumberedLine | None:
     """Return the first line with a tag, if many lines are tags."""
     lines = [(number, line) for number, line in head.numbered if not is_boundary(line)]
     tags = [(number, line) for number, line in lines if _TAG_LINE.match(line)]
@@ -300,14 +349,16 @@ def _tag_of_markup(head: Head) -> tuple[int, str] | None:
         return tags[0] if tags else head.numbered[0]
     if len(tags) > 0.5 * len(lines):
         return tags[0]
-    begins_with_tags = len(tags) > 2 and tags[0] == lines[0] and tags[2] in lines[:20]
-    if begins_with_tags or (len(tags) > 2 and len(tags) > 0.1 * len(lines)):
+    if len(tags) < 3:
+        return None
+    begins_with_tags = tags[0] == lines[0] and tags[2] in lines[:20]
+    if begins_with_tags or len(tags) > 0.1 * len(lines):
         return tags[0]
     return None
 
 
-def _markup(head: Head) -> tuple[str, str] | None:
-    """Return the format of XML and what to do; None: it is HTML or the like."""
+def _xml(head: Head) -> _OtherFormat | None:
+    """Return the format of XML; None: it is HTML or the like."""
     text = "\n".join(head.lines)
     before = _BEFORE_ROOT.match(text)
     while before:
@@ -316,11 +367,11 @@ def _markup(head: Head) -> tuple[str, str] | None:
     root = _ROOT.match(text)
     name = root[1] if root else "?"
     if name.lower() in ("tmx", "xliff"):
-        return name.upper(), CONVERT
+        return _OtherFormat(name.upper(), CONVERT)
     if name.lower() == "tt":
-        return "subtitles (TTML)", _TITLES
+        return _OtherFormat("subtitles (TTML)", _TITLES)
     if head.first.lower().startswith("<?xml") and name.lower() != "html":
-        return f"XML (<{name}>)", CONVERT
+        return _OtherFormat(f"XML (<{name}>)", CONVERT)
     return None
 
 
@@ -338,12 +389,17 @@ def notice_running_text(path: str | os.PathLike[str], lines: Sequence[str]) -> N
     for line, following in pairwise(lines):
         if _LAST.search(line) and following[:1].islower():
             broken += 1
-    for count, what in ((several, "have several sentences"), (broken, "end inside a sentence")):
-        if 2 * count > len(kept):
-            print_message(
-                f"{path}: {count} of {len(kept)} lines {what}, but a line is translated as one "
-                "sentence; `gtrans translate FILE --split-sentences` reads running text"
-            )
+    if 2 * several > len(kept):
+        _report_running_text(path, several, len(kept), "have several sentences")
+    if 2 * broken > len(kept):
+        _report_running_text(path, broken, len(kept), "end inside a sentence")
+
+
+def _report_running_text(path: str | os.PathLike[str], count: int, lines: int, what: str) -> None:
+    print_message(
+        f"{path}: {count} of {lines} lines {what}, but a line is translated as one sentence; "
+        "`gtrans translate FILE --split-sentences` reads running text"
+    )
 
 
 class PlainLine(NamedTuple):
@@ -364,7 +420,7 @@ class PlainText(Reader):
         """See :meth:`Reader.recognises`."""
         other = _other_format(head)
         if other is not None:
-            raise GtransError(f"'{head.path}' is no plain text but {other[0]}; {other[1]}")
+            raise GtransError(f"'{head.path}' is no plain text but {other.title}; {other.way_out}")
         return True
 
     def raw_lines(self) -> Iterator[str]:

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from itertools import chain, groupby
+from itertools import groupby
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -38,7 +38,7 @@ _TEXT_COLUMNS: dict[Role, str] = {
     "source": "source src srctext sourcetext paragraphs text",
 }
 _TEXTS = {role: names.split() for role, names in _TEXT_COLUMNS.items()}
-"""Names of the column with the text, in the order in which they are tried, as :func:`_name`."""
+"""Names of the column with the text, the first choice first."""
 _PAIR = ("lp", "langpair", "languagepair")
 _FROM = ("srclang", "sourcelang", "srclanguage", "sourcelanguage")
 _TO = ("tgtlang", "trglang", "targetlang", "tgtlanguage", "targetlanguage")
@@ -121,26 +121,28 @@ class RowReader(Reader):
         """Yield the documents: consecutive rows with the same id are one."""
         for name, group in groupby(self.rows(), attrgetter("document")):
             rows = list(group)
-            if any(len(row.segments) > 1 for row in rows[1:]):
-                raise self.wrong(
-                    rows[1].number,
-                    f"document '{name}' comes again; give every document once, or its segments "
-                    "together or with ids",
-                )
-            segments = list(chain.from_iterable(row.segments for row in rows))
+            segments: list[Segment] = []
+            for row in rows:
+                if row is not rows[0] and len(row.segments) > 1:
+                    raise self.wrong(
+                        rows[1].number,
+                        f"document '{name}' comes again; give every document once, or its segments "
+                        "together or with ids",
+                    )
+                segments += row.segments
             yield Document(name, rows[0].number, segments)
 
     def rows(self) -> Iterator[Row]:
-        """Yield the rows of the wanted direction."""
-        wanted = self.selection.direction
+        """Yield the rows of the selected direction."""
+        selected = self.selection.direction
         directions: list[str] = []
-        has_wanted = False
+        has_selected = False
         for number, row in self._entries():
             if not directions:
                 self.column = self._find_column(number, row)
                 self._look_for_ids(row)
             direction = _direction(row)
-            is_known = wanted != "" and direction != ""
+            is_known = selected != "" and direction != ""
             if direction not in directions:
                 directions.append(direction)
                 if len(directions) > 1 and not is_known:
@@ -149,26 +151,27 @@ class RowReader(Reader):
                         number,
                         f"rows of several directions; choose one with `--direction`: {names}",
                     )
-            if not is_known or _same_direction(wanted, direction):
-                has_wanted = True
-                yield self._row(number, row)
-            else:
+            if is_known and not _same_direction(selected, direction):
                 self.others[self._document(number, row)] += 1
-        if has_wanted and self.role == "reference" and not self.references and self._names:
-            chosen_references(self.path, list(self._names), self.selection.references)
-        if directions and not has_wanted:
+                continue
+            has_selected = True
+            yield self._row(number, row)
+        if directions and not has_selected:
+            names = ", ".join(directions)
             raise GtransError(
-                f"{self.path} has no row of the direction {wanted}, only of {', '.join(directions)}"
+                f"{self.path} has no row of the direction {selected}, only of {names}"
             )
+        if self.role == "reference" and self._names and not self.references:
+            chosen_references(self.path, list(self._names), self.selection.references)
 
     def _find_column(self, number: int, row: Mapping[str, Any]) -> str:
-        name = self.selection.columns.get(self.role)
-        if name and _name(name) not in row:
+        requested = self.selection.columns.get(self.role)
+        if requested and _name(requested) not in row:
             raise self.wrong(
-                number, f"there is no column '{name}' (`--columns`), only {', '.join(row)}"
+                number, f"there is no column '{requested}' (`--columns`), only {', '.join(row)}"
             )
-        if name:
-            return _name(name)
+        if requested:
+            return _name(requested)
         for column in _TEXTS[self.role]:
             if column in row:
                 return column
@@ -177,15 +180,17 @@ class RowReader(Reader):
     def _column_of_language(self, number: int, row: Mapping[str, Any]) -> str:
         source, _, target = self.selection.direction.partition("-")
         target = target or self.selection.target_lang
-        wanted = source if self.role == "source" else target
-        columns = [name for name in row if wanted and _same_language(name, wanted)]
-        if not columns and not source and self.role == "source" and target:
+        lang = source if self.role == "source" else target
+        columns: list[str] = []
+        if lang:
+            columns = [name for name in row if _same_language(name, lang)]
+        elif self.role == "source" and target:
             columns = [name for name in self._languages if not _same_language(name, target)]
         if not columns and self._languages:
             languages = ", ".join(self._languages.values())
             way_out = "name both languages: `--direction SRC-TGT`"
-            if wanted:
-                way_out = f"none of them is '{wanted}'"
+            if lang:
+                way_out = f"none of them is '{lang}'"
             raise self.wrong(number, f"its texts are in the languages {languages}; {way_out}")
         return columns[0] if len(columns) == 1 else ""
 
@@ -203,8 +208,11 @@ class RowReader(Reader):
     def _document(self, number: int, row: Mapping[str, Any]) -> str:
         if not self._has_document_ids:
             return str(number)
-        ids = [row[name] for name in self._id_columns if name in row]
-        document = ids[0] if ids else None
+        document = None
+        for name in self._id_columns:
+            if name in row:
+                document = row[name]
+                break
         if not isinstance(document, str | int) or not str(document).strip():
             raise self.wrong(
                 number,
@@ -234,10 +242,13 @@ class RowReader(Reader):
         if lacks_reference and (had_markup or not isinstance(value, str)):
             reason = ONLY_MARKUP if had_markup else NO_REFERENCE
             return Row(number, document, [Segment(number, [""], name, reason)], value)
-        if len(set(map(len, lines))) > 1:
+        if any(len(other) != len(lines[0]) for other in lines):
             raise self.wrong(number, "its references have different numbers of lines")
+        parallel_lines = list(zip(*lines, strict=True))
+        if not parallel_lines:
+            parallel_lines = [("",) * len(lines)]
         segments = []
-        for parallel in list(zip(*lines, strict=True)) or [("",) * len(lines)]:
+        for parallel in parallel_lines:
             for line in parallel:
                 check_length(self.path, number, line)
             segments.append(Segment(number, list(parallel), name, left_out))
@@ -250,18 +261,20 @@ class RowReader(Reader):
         is_reference = self.role == "reference" and self.column in row
         may_lack = is_reference and (not value or isinstance(value, dict))
         if _has_other_values(value) or not (texts or may_lack):
-            names = f"one of: {', '.join(_TEXTS[self.role])}"
+            columns = f"one of: {', '.join(_TEXTS[self.role])}"
             if self.column:
-                names = f"'{self.column}'"
-            raise self.wrong(number, f"there is no {self.role}; a row needs a text under {names}")
+                columns = f"'{self.column}'"
+            raise self.wrong(number, f"there is no {self.role}; a row needs a text under {columns}")
         self._names |= dict.fromkeys(texts)
-        wanted = list(texts)
+        names = list(texts)
         if self.role != "reference":
-            wanted = [only_system(self.path, wanted, self.selection.system)]
-        elif self.selection.references and wanted != [""]:
-            wanted = [name for name in self.selection.references if name in texts]
-        self.references = list(dict.fromkeys([*self.references, *wanted]))
-        return [texts[name] for name in wanted]
+            names = [only_system(self.path, names, self.selection.system)]
+        elif self.selection.references and names != [""]:
+            names = [name for name in self.selection.references if name in texts]
+        for name in names:
+            if name not in self.references:
+                self.references.append(name)
+        return [texts[name] for name in names]
 
     def _with_languages(self, row: Mapping[str, Any]) -> dict[str, Any]:
         """Return a row by its columns; texts by language become columns."""
@@ -278,12 +291,14 @@ class RowReader(Reader):
     def _entries(self) -> Iterator[tuple[int, dict[str, Any]]]:
         head = self.head.numbered[0][0]
         for number, line in self.lines:
-            if self.cells is None and line.strip():
+            if not line.strip():
+                continue
+            if self.cells is None:
                 row = parse_json(line, f"{self.path}:{number}")
                 if not isinstance(row, dict):
                     raise self.wrong(number, "no JSON object; give one per line")
                 yield number, self._with_languages(row)
-            elif self.cells is not None and line.strip() and number > head:
+            elif number > head:
                 cells = line.split("\t")
                 if len(cells) != len(self.cells):
                     raise self.wrong(
@@ -305,7 +320,9 @@ def _same_language(first: str, second: str) -> bool:
     if first == _name(second):
         return True
     code = language_code(first)
-    return code is not None and code == language_code(second)
+    if code is None:
+        return False
+    return code == language_code(second)
 
 
 def _name(cell: str) -> str:
@@ -347,8 +364,11 @@ def _direction(row: Mapping[str, Any]) -> str:
     pair = _first_value(row, _PAIR)
     if pair:
         return pair
-    sides = _first_value(row, _FROM), _first_value(row, _TO)
-    return "-".join(filter(None, sides))
+    source = _first_value(row, _FROM)
+    target = _first_value(row, _TO)
+    if source and target:
+        return f"{source}-{target}"
+    return source or target
 
 
 def _first_value(row: Mapping[str, Any], names: Sequence[str]) -> str:
@@ -366,14 +386,16 @@ def _same_direction(wanted: str, direction: str) -> bool:
 
 
 def _same_variety(first: str, second: str) -> bool:
-    left, _, region = first.partition("_")
-    right, _, other_region = second.partition("_")
-    if (language_code(left) or left) != (language_code(right) or right):
+    language, _, region = first.partition("_")
+    other_language, _, other_region = second.partition("_")
+    code = language_code(language) or language
+    if code != (language_code(other_language) or other_language):
         return False
-    return region == other_region or not (region and other_region)
+    has_both_regions = region != "" and other_region != ""
+    return region == other_region or not has_both_regions
 
 
 def lines_of(text: str) -> list[str]:
     """Return the lines of a text that are not empty, with single spaces."""
-    lines = (" ".join(line.split()) for line in text.split("\n"))
+    lines = [" ".join(line.split()) for line in text.split("\n")]
     return [line for line in lines if line]
