@@ -38,7 +38,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if args.command == "pairs":
             inputs = args.source, args.target
             outputs = args.source_out, args.target_out
-            write_pairs(inputs, outputs, "\n\n" if args.documents else "\n")
+            end = "\n\n" if args.documents else "\n"
+            write_pairs(inputs, outputs, end)
         else:
             for line in in_subwords(args.model, args.input):
                 print(line)
@@ -55,10 +56,13 @@ def write_pairs(inputs: tuple[Path, Path], outputs: Sequence[Path], end: str) ->
         open(source, "w", encoding="utf-8", newline="\n") as source_file,
         open(target, "w", encoding="utf-8", newline="\n") as target_file,
     ):
-        for pair in filter(None, Sides(*inputs).read()):
+        for pair in Sides(*inputs).read():
+            if pair is None:
+                continue
+            source_sentence, target_sentence = pair
             # Other programs take a carriage return for the end of a line.
-            source_file.write(pair[0].replace("\r", " ") + end)
-            target_file.write(pair[1].replace("\r", " ") + end)
+            source_file.write(source_sentence.replace("\r", " ") + end)
+            target_file.write(target_sentence.replace("\r", " ") + end)
 
 
 def in_subwords(model: Path, text: Path | None) -> Iterator[str]:
@@ -69,7 +73,8 @@ def in_subwords(model: Path, text: Path | None) -> Iterator[str]:
             yield f"{subword} 1"
     else:
         for line in iterate_raw_lines(text, strip=False):
-            yield " ".join(processor.encode(line, out_type=str))
+            subwords = processor.encode(line, out_type=str)
+            yield " ".join(subwords)
 
 
 if __name__ == "__main__":

@@ -156,8 +156,8 @@ class MosesPipeline(TextPipeline):
 
     def _moses_tokens(self, text: str) -> list[str]:
         """Tokenise with Moses, which would split words at joiners: letters stand for these."""
-        can_stand_in = not _STAND_INS.keys() & set(map(ord, text))
-        if not can_stand_in:
+        has_stand_ins = any(chr(letter) in text for letter in _STAND_INS)
+        if has_stand_ins:
             return list(self._tokeniser.tokenize(text, escape=False))
         tokens = self._tokeniser.tokenize(text.translate(_JOINERS), escape=False)
         return [token.translate(_STAND_INS) for token in tokens]
@@ -169,7 +169,8 @@ class MosesPipeline(TextPipeline):
         if self.steps.plain:
             return str(self._detokeniser.detokenize(tokens.split()))
         words = [self._read(word) for word in tokens.split()]
-        return _plain(self._join(words)).strip()
+        text = self._join(words)
+        return _plain(text).strip()
 
     def segment(self, tokens: str) -> str:
         """Truecase words, then merge their characters to subwords."""
@@ -229,10 +230,11 @@ class MosesPipeline(TextPipeline):
                 if space == rejoined[gap]:
                     continue
                 for index in (gap, gap + 1):
-                    if self._can_be_marked(tokens[index]):
-                        left = index > 0 and not spaces[index - 1]
-                        right = index < len(spaces) and not spaces[index]
-                        marked[index] = _LEFT * left + tokens[index] + _RIGHT * right
+                    token = tokens[index]
+                    if self._can_be_marked(token):
+                        joins_left = index > 0 and not spaces[index - 1]
+                        joins_right = index < len(spaces) and not spaces[index]
+                        marked[index] = _LEFT * joins_left + token + _RIGHT * joins_right
             if marked == before:
                 break
         return marked
@@ -247,16 +249,20 @@ class MosesPipeline(TextPipeline):
         bare = [word.strip(_LEFT + _RIGHT) for word in marked if word not in _GAPS]
         spaces = _spaces(bare, _plain(text))
         for everywhere in (False, False, True):
-            rejoined = _spaces(bare, _plain(self._join(marked)))
+            joined = self._join(marked)
+            rejoined = _spaces(bare, _plain(joined))
             if spaces is None or rejoined == spaces:
                 break
             begins = [position for position, token in enumerate(marked) if token not in _GAPS]
             # From the end, because an insertion moves the tokens after it.
             for number in reversed(range(len(begins) - 1)):
                 position = begins[number + 1]
+                if marked[position - 1] in _GAPS:
+                    continue
                 is_wrong = rejoined is None or rejoined[number] != spaces[number]
-                if (everywhere or is_wrong) and marked[position - 1] not in _GAPS:
-                    marked.insert(position, _SPACE if spaces[number] else _NO_SPACE)
+                if everywhere or is_wrong:
+                    marker = _SPACE if spaces[number] else _NO_SPACE
+                    marked.insert(position, marker)
         return marked
 
     def _join(self, tokens: list[str]) -> str:
@@ -288,11 +294,12 @@ class MosesPipeline(TextPipeline):
         joints = _MARKED.fullmatch(word)
         if joints is None:
             return str(self._detokeniser.unescape_xml(word))
-        left, right = bool(joints[1]), bool(joints[3])
+        joins_left = joints[1] != ""
+        joins_right = joints[3] != ""
         token: str = self._detokeniser.unescape_xml(joints[2])
-        if left or right:
+        if joins_left or joins_right:
             token = token.replace(_AT_ESCAPE, "@")
-        return _LEFT * left + token + _RIGHT * right
+        return _LEFT * joins_left + token + _RIGHT * joins_right
 
 
 def _plain(text: str) -> str:
@@ -310,15 +317,16 @@ def is_chinese(lang: str) -> bool:
 
 
 def _joined_to_words(tokens: list[str], text: str) -> list[str]:
-    ends = set(accumulate(map(len, chinese_words(text))))
+    lengths = [len(word) for word in chinese_words(text)]
+    ends = set(accumulate(lengths))
     joined: list[str] = []
     position = 0
     for token in tokens:
         begin = text.find(token, position)
         if begin < 0:  # Moses has changed a character (only in contrived text)
             return tokens
-        inside = begin == position and position not in ends
-        if joined and inside and _IDEOGRAPHS.fullmatch(joined[-1] + token):
+        is_inside = begin == position and position not in ends
+        if joined and is_inside and _IDEOGRAPHS.fullmatch(joined[-1] + token):
             joined[-1] += token
         else:
             joined.append(token)
@@ -335,7 +343,9 @@ def _first_word(words: list[str]) -> int | None:
 
 def _capitalised(word: str) -> str:
     upper = word[:1].upper()
-    return upper + word[1:] if len(upper) == 1 else word  # 'ß' has no single capital
+    if len(upper) != 1:  # 'ß' has no single capital
+        return word
+    return upper + word[1:]
 
 
 def _spaces(tokens: list[str], text: str) -> list[bool] | None:
@@ -367,9 +377,11 @@ def train_best_case(lines: Iterable[str], path: Path, workers: int = 1) -> None:
             spellings.setdefault(lower, Counter())[spelling] += count
     with atomic_writer(path) as file:
         for frequencies in spellings.values():
-            (best, count), *others = frequencies.most_common()
+            by_frequency = frequencies.most_common()
+            best, count = by_frequency[0]
             words = [f"{best} ({count}/{frequencies.total()})"]
-            words += [f"{word} ({count})" for word, count in others]
+            for word, count in by_frequency[1:]:
+                words.append(f"{word} ({count})")
             file.write(f"{' '.join(words)}\n")
 
 
@@ -377,7 +389,8 @@ def _spellings(lines: list[str]) -> Counter[tuple[str, str]]:
     truecaser = MosesTruecaser()
     counts = Counter[tuple[str, str]]()
     for line in lines:
-        for lower, spelling, count in truecaser.learn_truecase_weights(line.split(" ")):
+        words = line.split(" ")
+        for lower, spelling, count in truecaser.learn_truecase_weights(words):
             counts[lower, spelling] += count
     return counts
 

@@ -72,6 +72,7 @@ from gtrans.text.subwords import (
 from gtrans.text.workers import all_cores, map_chunks
 
 if TYPE_CHECKING:
+    from fairseq.data import Dictionary
     from torch import Tensor
 
     from gtrans.modules.bert import BertSubwords
@@ -143,10 +144,11 @@ class StepRecord:
         print_message(f"{name}: {reason}")
         self.forget(LAST_STEP, name)
         work(outputs)
+        digests = {output: digest(self._folder / output) for output in outputs}
         self._finished[name] = {
             "depends_on": current,
             "outputs": self._sizes(outputs),
-            "digests": {output: digest(self._folder / output) for output in outputs},
+            "digests": digests,
         }
         self.save()
         return current
@@ -154,8 +156,10 @@ class StepRecord:
     def _is_unchanged(self, entry: dict[str, Any]) -> bool:
         if entry["outputs"] != self._sizes(entry["outputs"]):
             return False
-        digests = entry.get("digests", {})
-        return all(digest(self._folder / name) == digests[name] for name in digests)
+        for name, recorded in entry.get("digests", {}).items():
+            if digest(self._folder / name) != recorded:
+                return False
+        return True
 
     def _sizes(self, names: Iterable[str]) -> dict[str, int]:
         sizes = {}
@@ -179,12 +183,15 @@ def prepare(options: PreparationOptions) -> list[SideCounts]:
     overlaps = Overlaps()
     inputs: dict[str, list[Sides]] = {}
     for split, prefixes in options.splits.items():
-        inputs[split] = [_checked_sides(options, split, prefix, overlaps) for prefix in prefixes]
+        inputs[split] = []
+        for prefix in prefixes:
+            inputs[split].append(_checked_sides(options, split, prefix, overlaps))
     for warning in overlaps.warnings():
         print_message(f"warning: {warning}")
     preparation = _PreparationRun(options, inputs)
+    out = options.out.resolve()
     for path in (*preparation.texts, options.dictionary, options.bpe_codes):
-        if path is not None and options.out.resolve() in path.resolve().parents:
+        if path is not None and out in path.resolve().parents:
             raise GtransError(f"`--out` '{options.out}' holds the input '{path}'; name another")
     options.out.mkdir(parents=True, exist_ok=True)
     with locked(options.out):
@@ -196,9 +203,10 @@ def _checked_sides(
 ) -> Sides:
     file = Path(prefix)
     if file.is_file() and open_text(file).has_ids:
-        source, target = file, file
+        source = target = file
     else:
-        source, target = (resolve(prefix, lang) for lang in options.languages)
+        source = resolve(prefix, options.source_lang)
+        target = resolve(prefix, options.target_lang)
     sides = Sides(source, target, options.selection)
     sampler = PairSampler()
     for pair in sides.read():
@@ -208,9 +216,9 @@ def _checked_sides(
     names = [str(source), str(target)]
     if source == target:
         names = [f"{source} ({lang})" for lang in options.languages]
-    plain = options.steps.tokenise or options.sentencepiece is not None
+    is_plain = options.steps.tokenise or options.sentencepiece is not None
     left, right = sampler.samples(names, options.languages)
-    for warning in implausible(left, right, plain=plain):
+    for warning in implausible(left, right, plain=is_plain):
         print_message(f"warning: {warning}")
     return sides
 
@@ -263,12 +271,10 @@ class _PreparationRun:
         record = self._open()
         languages = self.options.languages
         digests = {split: _digests(texts) for split, texts in self.inputs.items()}
-        tokenised: str | None = None
+        tokenised = None
         if self.learns:
-            outputs = [f"text/train.tok.{lang}" for lang in languages]
-            depends_on = languages, self.steps.record(), digests["train"]
-            tokenised = record.step("tokenise train", depends_on, outputs, self._tokenise)
-        models = self._models(record, tokenised)
+            tokenised = self._tokenise_step(record, digests["train"])
+        models = self._models_step(record, tokenised)
         encoded = []
         for split in self.inputs:
             encoded.append(self._encode_step(record, split, digests[split], models))
@@ -287,6 +293,12 @@ class _PreparationRun:
             counts += count_split(self.out, split, languages)
         return counts
 
+    def _tokenise_step(self, record: StepRecord, text: Any) -> str:
+        languages = self.options.languages
+        outputs = [f"text/train.tok.{lang}" for lang in languages]
+        depends_on = languages, self.steps.record(), text
+        return record.step("tokenise train", depends_on, outputs, self._tokenise)
+
     def _encode_step(self, record: StepRecord, split: str, text: Any, models: str) -> str:
         languages = self.options.languages
         outputs = [f"text/{split}.bpe.{lang}" for lang in languages]
@@ -300,8 +312,9 @@ class _PreparationRun:
     ) -> None:
         name = f"{split}.{self.options.pair}.{self.options.source_lang}.bert"
         outputs = [f"{name}.bin", f"{name}.idx"]
+        depends_on = text, bert_subwords.fingerprint
         work = partial(self._write_bert_subwords, bert_subwords, split)
-        record.step(f"bert {split}", (text, bert_subwords.fingerprint), outputs, work)
+        record.step(f"bert {split}", depends_on, outputs, work)
 
     def _open(self) -> StepRecord:
         state = self._earlier()
@@ -311,7 +324,7 @@ class _PreparationRun:
             "target_lang": self.options.target_lang,
             "steps": self.steps.record(),
             "bpe": self.bpe,
-            "subwords": self.model and self.model.name,
+            "subwords": None if self.model is None else self.model.name,
             "bert": None,
             "texts": [str(path.resolve()) for path in self.texts],
         }
@@ -361,7 +374,7 @@ class _PreparationRun:
             )
         return state
 
-    def _models(self, record: StepRecord, tokenised: str | None) -> str:
+    def _models_step(self, record: StepRecord, tokenised: str | None) -> str:
         options = self.options
         names = pipeline_files(record.header)
         files = [options.bpe_codes]
@@ -420,12 +433,12 @@ class _PreparationRun:
         return counts
 
     def _encode(self, split: str, outputs: Sequence[str]) -> None:
-        source_lang, target_lang = self.options.languages
-        source = load_pipeline(self.out, source_lang)
-        target = load_pipeline(self.out, target_lang)
+        options = self.options
+        source = load_pipeline(self.out, options.source_lang)
+        target = load_pipeline(self.out, options.target_lang)
         if split == "train" and self.learns:
-            source_lines = self._read(f"train.tok.{source_lang}")
-            target_lines = self._read(f"train.tok.{target_lang}")
+            source_lines = self._read(f"train.tok.{options.source_lang}")
+            target_lines = self._read(f"train.tok.{options.target_lang}")
             pairs = zip(source_lines, target_lines, strict=True)
             self._write(outputs, [source.segment, target.segment], pairs)
         elif split == "train":
@@ -455,21 +468,25 @@ class _PreparationRun:
     ) -> None:
         """Write files together; each function makes a file of its column."""
         chunks = map_chunks(partial(_apply, functions), rows, self.workers)
+        targets = [self.out / name for name in names]
         with ExitStack() as stack:
-            targets = [self.out / name for name in names]
             files = []
             for path in stack.enter_context(replacing(*targets)):
-                files.append(stack.enter_context(open(path, "w", encoding="utf-8", newline="\n")))
-            for row in tqdm(chain.from_iterable(chunks), names[0], unit=" lines", disable=None):
+                file = stack.enter_context(open(path, "w", encoding="utf-8", newline="\n"))
+                files.append(file)
+            written = chain.from_iterable(chunks)
+            for row in tqdm(written, names[0], unit=" lines", disable=None):
                 for file, line in zip(files, row, strict=True):
                     file.write(f"{line}\n")
 
     def _write_bert_subwords(
         self, subwords: BertSubwords, split: str, outputs: Sequence[str]
     ) -> None:
-        lines = tqdm((left for left, _ in self._pairs(split)), f"{split}.bert", disable=None)
-        encoded = map_chunks(partial(_bert_subwords, subwords), lines, workers=1)
-        _write_ids(self.out / outputs[0], len(subwords.entries), chain.from_iterable(encoded))
+        sources = (source for source, _ in self._pairs(split))
+        lines = tqdm(sources, f"{split}.bert", disable=None)
+        chunks = map_chunks(partial(_bert_subwords, subwords), lines, workers=1)
+        ids = chain.from_iterable(chunks)
+        _write_ids(self.out / outputs[0], len(subwords.entries), ids)
 
     def _dictionaries(self) -> list[Path]:
         """Return the given dictionaries: one, or one for each language."""
@@ -483,30 +500,35 @@ class _PreparationRun:
 
     def _binarise(self, _: Sequence[str]) -> None:
         import torch
-        from fairseq.data import Dictionary
 
         from gtrans.data.binarised import load_dictionary, write_dictionary
 
-        languages = self.options.languages
         dictionaries = [load_dictionary(path) for path in self._dictionaries()]
         if not dictionaries:
-            counts = Counter[str]()
-            for lang in languages:
-                for line in self._read(f"train.bpe.{lang}"):
-                    counts.update(line.split())
-            joint = Dictionary()
-            for subword, count in counts.items():
-                joint.add_symbol(subword, count)
-            joint.finalize()
-            dictionaries = [joint]
-        for lang, dictionary in zip(languages, (dictionaries[0], dictionaries[-1]), strict=True):
+            dictionaries = [self._joint_dictionary()]
+        both = dictionaries[0], dictionaries[-1]
+        for lang, dictionary in zip(self.options.languages, both, strict=True):
             write_dictionary(dictionary, self.out / f"dict.{lang}.txt")
             ids_of = partial(_ids, dictionary.indices, dictionary.unk(), dictionary.eos())
             for split in self.inputs:
-                chunks = map_chunks(ids_of, self._read(f"{split}.bpe.{lang}"), self.workers)
+                lines = self._read(f"{split}.bpe.{lang}")
+                chunks = map_chunks(ids_of, lines, self.workers)
                 ids = map(torch.from_numpy, chain.from_iterable(chunks))
                 data = self.out / f"{split}.{self.options.pair}.{lang}.bin"
                 _write_ids(data, len(dictionary), ids)
+
+    def _joint_dictionary(self) -> Dictionary:
+        from fairseq.data import Dictionary
+
+        counts = Counter[str]()
+        for lang in self.options.languages:
+            for line in self._read(f"train.bpe.{lang}"):
+                counts.update(line.split())
+        joint = Dictionary()
+        for subword, count in counts.items():
+            joint.add_symbol(subword, count)
+        joint.finalize()
+        return joint
 
 
 def _digests(texts: Iterable[Sides]) -> list[Any]:
@@ -522,8 +544,10 @@ def _apply(functions: Sequence[Callable[[str], str]], rows: list[Sequence[str]])
     """Apply each function to its column; empty lines stay empty."""
     results = []
     for row in rows:
-        columns = zip(functions, row, strict=True)
-        results.append([function(line) if line else "" for function, line in columns])
+        result = []
+        for function, line in zip(functions, row, strict=True):
+            result.append(function(line) if line else "")
+        results.append(result)
     return results
 
 
@@ -540,7 +564,8 @@ def _bert_subwords(subwords: BertSubwords, lines: list[str]) -> list[Tensor]:
 
     from gtrans.modules.bert import SEP
 
-    encoded = iter(subwords.encode([line for line in lines if line]))
+    sentences = [line for line in lines if line]
+    encoded = iter(subwords.encode(sentences))
     return [next(encoded) if line else torch.tensor([SEP]) for line in lines]
 
 
@@ -587,11 +612,12 @@ def count_split(folder: Path, split: str, languages: tuple[str, str]) -> list[Si
     """Count both languages of a split of a prepared folder."""
     from gtrans.data.binarised import count_entries, load_dictionary, load_lines
 
+    name = f"{split}.{'-'.join(languages)}"
     sides = []
     boundaries = []
     for lang in languages:
         dictionary = load_dictionary(folder / f"dict.{lang}.txt")
-        path = str(folder / f"{split}.{'-'.join(languages)}.{lang}")
+        path = str(folder / f"{name}.{lang}")
         lines = load_lines(path, dictionary, len(dictionary))
         is_sentence = lines.sizes > 1
         begins_document = is_sentence & np.append(True, ~is_sentence[:-1])
@@ -610,7 +636,7 @@ def count_split(folder: Path, split: str, languages: tuple[str, str]) -> list[Si
         )
         sides.append(side)
         boundaries.append(~is_sentence)
-    check_sides(boundaries[0], boundaries[1], f"{folder / split}.{'-'.join(languages)}")
+    check_sides(boundaries[0], boundaries[1], str(folder / name))
     return sides
 
 
@@ -619,6 +645,7 @@ def table(counts: Iterable[SideCounts]) -> list[tuple[str, ...]]:
     names = ("split", "language", "documents", "sentences", "longest", "types", "unknown")
     rows: list[tuple[str, ...]] = [names]
     for side in counts:
+        unknown = 100 * side.unknown / max(side.subwords, 1)
         row = (
             side.split,
             side.lang,
@@ -626,7 +653,7 @@ def table(counts: Iterable[SideCounts]) -> list[tuple[str, ...]]:
             f"{side.sentences:,}",
             f"{side.longest:,}",
             f"{side.types:,}",
-            f"{100 * side.unknown / max(side.subwords, 1):.2f}%",
+            f"{unknown:.2f}%",
         )
         rows.append(row)
     return rows

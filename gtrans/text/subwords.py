@@ -10,8 +10,9 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stderr
+from operator import attrgetter
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
@@ -42,14 +43,10 @@ def learn_codes(words: Counter[str], merges: int | None, entries: int | None, pa
         entries: size of the vocabulary of merges and characters; at the end of a word, a character
             is an entry of its own.
     """
-    codes = io.StringIO()
+    codes = ""
     if any(len(word) > 1 for word in words):  # the library fails on single characters only
-        lines = io.StringIO()
-        lines.writelines(f"{word} {count}\n" for word, count in words.items())
-        lines.seek(0)
-        with redirect_stderr(io.StringIO()):  # it draws a progress bar on any stream
-            learn_bpe(lines, codes, merges or entries, is_dict=True, total_symbols=not merges)
-    learnt = max(0, codes.getvalue().count("\n") - 1)  # the first line is the version
+        codes = _learnt_codes(words, merges, entries)
+    learnt = max(0, codes.count("\n") - 1)  # the first line is the version
     if not learnt:
         raise GtransError(
             "`--train` is too small for BPE: no two characters stand next to each other twice, or "
@@ -58,7 +55,18 @@ def learn_codes(words: Counter[str], merges: int | None, entries: int | None, pa
     if learnt < (merges or 0):
         print_message(f"bpe: {learnt} merges instead of {merges}, no other pair occurs twice")
     with atomic_writer(path) as file:
-        file.write(codes.getvalue())
+        file.write(codes)
+
+
+def _learnt_codes(words: Counter[str], merges: int | None, entries: int | None) -> str:
+    counts = io.StringIO()
+    for word, count in words.items():
+        counts.write(f"{word} {count}\n")
+    counts.seek(0)
+    codes = io.StringIO()
+    with redirect_stderr(io.StringIO()):  # the library draws a progress bar on any stream
+        learn_bpe(counts, codes, merges or entries, is_dict=True, total_symbols=not merges)
+    return codes.getvalue()
 
 
 def count_merges(codes: Path) -> int:
@@ -85,7 +93,10 @@ def bpe_of(codes: str, path: Path, vocabulary: Iterable[str] | None = None) -> B
         units = line.strip("\r ").split(" ")
         if not is_header and len(units) != 2:
             raise GtransError(f"{path}:{number}: not a BPE merge (two units, one space)")
-    merges = io.StringIO("".join(f"{line}\n" for line in lines))
+    merges = io.StringIO()
+    for line in lines:
+        merges.write(f"{line}\n")
+    merges.seek(0)
     known = None if vocabulary is None else set(vocabulary)
     return BPE(merges, separator=BPE_SEPARATOR, vocab=known)
 
@@ -124,19 +135,24 @@ class SentencePiecePipeline(TextPipeline):
         names = self.files
         if len(names) > 2:  # of OPUS-MT: each language has its own
             names = names[side::2]
-        model, subwords = names
+        model, dictionary = names
         self._processor = sentencepiece_of(contents[model], folder / model)
-        text = decoded(contents[subwords], folder / subwords)
-        self._vocabulary = frozenset(subwords_in(text, folder / subwords))
+        text = decoded(contents[dictionary], folder / dictionary)
+        subwords = subwords_in(text, folder / dictionary)
+        self._vocabulary = frozenset(subwords)
         self._split: dict[str, list[str]] = {}
 
     @classmethod
     def copy(cls, model: Path, dictionary: Path | None, folder: Path) -> None:
         """Copy a model and its dictionary (None: all subwords) into a data folder."""
-        subwords = model_subwords(load_sentencepiece(model))
-        subwords = subwords if dictionary is None else read_subwords(dictionary)
-        copy_file(model, folder / cls.files[0])
-        write_subwords(subwords, folder / cls.files[1])
+        processor = load_sentencepiece(model)
+        if dictionary is None:
+            subwords = model_subwords(processor)
+        else:
+            subwords = read_subwords(dictionary)
+        model_file, dictionary_file = cls.files
+        copy_file(model, folder / model_file)
+        write_subwords(subwords, folder / dictionary_file)
 
     def tokenise(self, sentence: str) -> str:
         """Return the words as they are: the model knows no escapes, and U+2581 is a space."""
@@ -152,7 +168,8 @@ class SentencePiecePipeline(TextPipeline):
         subwords: list[str] = []
         for subword in self._processor.encode(tokens, out_type=str):
             for part in self._parts(subword):
-                subwords.append(part if part in self._vocabulary else escape(part))
+                is_known = part in self._vocabulary
+                subwords.append(part if is_known else escape(part))
         return " ".join(subwords) or PLACEHOLDER
 
     def _parts(self, subword: str) -> list[str]:
@@ -166,16 +183,16 @@ class SentencePiecePipeline(TextPipeline):
         return self._split[subword]
 
     def _best_split(self, subword: str) -> list[str]:
-        # best[n]: score and parts of the first n characters
-        best: list[tuple[float, list[str]]] = [(0.0, [])]
+        best = [_Split(0.0, [])]  # of the first 0, 1, .. characters
         for end in range(1, len(subword) + 1):
             candidates = []
-            for begin, (score, parts) in enumerate(best):
+            for begin, split in enumerate(best):
                 part = subword[begin:end]
                 if part in self._vocabulary or len(part) == 1:
-                    candidates.append((score + self._score(part), [*parts, part]))
-            best.append(max(candidates, key=lambda candidate: candidate[0]))
-        return best[-1][1]
+                    score = split.score + self._score(part)
+                    candidates.append(_Split(score, [*split.parts, part]))
+            best.append(max(candidates, key=attrgetter("score")))
+        return best[-1].parts
 
     def _score(self, part: str) -> float:
         number = self._processor.piece_to_id(part)
@@ -187,6 +204,13 @@ class SentencePiecePipeline(TextPipeline):
         """Return the text of subwords; other dictionary entries stay."""
         text: str = self._processor.decode(unescape(tokens).split())
         return text.replace(SPACE, " ").strip()
+
+
+class _Split(NamedTuple):
+    """Parts of a subword, and the sum of their scores."""
+
+    score: float
+    parts: list[str]
 
 
 def load_sentencepiece(path: Path) -> Any:
@@ -225,30 +249,39 @@ def _record_numbers(content: bytes) -> Iterator[int]:
     """Yield the number of each record of a protocol buffer."""
     place = 0
     while place < len(content):
-        tag, place = _varint(content, place)
-        yield tag >> 3
-        length, place = _varint(content, place)
-        place += length
+        tag = _varint(content, place)
+        yield tag.value >> 3
+        length = _varint(content, tag.end)
+        place = length.end + length.value
 
 
-def _varint(content: bytes, place: int) -> tuple[int, int]:
+class _Varint(NamedTuple):
+    """A number in a protocol buffer, and the place behind it."""
+
+    value: int
+    end: int
+
+
+def _varint(content: bytes, begin: int) -> _Varint:
     value = 0
     shift = 0
-    while place < len(content):
-        byte = content[place]
+    end = begin
+    while end < len(content):
+        byte = content[end]
         value |= (byte & 0x7F) << shift
-        place += 1
+        end += 1
         shift += 7
         if byte < 0x80:
             break
-    return value, place
+    return _Varint(value, end)
 
 
 def model_subwords(processor: Any) -> list[str]:
     """Return the subwords of a model, without special tokens."""
     subwords = []
     for number in range(processor.get_piece_size()):
-        if not (processor.is_control(number) or processor.is_unknown(number)):
+        is_special = processor.is_control(number) or processor.is_unknown(number)
+        if not is_special:
             subwords.append(str(processor.id_to_piece(number)))
     return subwords
 
@@ -275,8 +308,9 @@ def subwords_in(contents: str, dictionary: Path) -> list[str]:
 
 def write_subwords(subwords: Sequence[str], path: Path) -> None:
     """Write a dictionary file, with the count 1 for each subword."""
+    entries = [(subword, 1) for subword in subwords]
     with atomic_writer(path) as file:
-        file.writelines(dictionary_lines((subword, 1) for subword in subwords))
+        file.writelines(dictionary_lines(entries))
 
 
 SUBWORD_MODELS: dict[str, type[SentencePiecePipeline]] = {

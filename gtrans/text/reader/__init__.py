@@ -365,8 +365,7 @@ def read_documents_with_ids(
     identified = DocumentsWithIds(path)
     for document in reader:
         segments = identified.documents.setdefault(document.name, [])
-        have_names = segments and segments[0].name and document.segments[0].name
-        if segments and not have_names:
+        if segments and not (segments[0].name and document.segments[0].name):
             raise reader.wrong(
                 document.line,
                 f"document '{document.name}' comes again; give every document once, or its "
