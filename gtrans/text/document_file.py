@@ -1,4 +1,4 @@
-"""The interface of document formats: sentences out of a file, and translations into it."""
+"""The interface of document formats: read sentences, write their translations."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ class Note:
     Attributes:
         where: the file, and its line or the beginning of the text.
         kind: one of the constants above.
-        count: number of places.
     """
 
     where: str
@@ -40,19 +39,19 @@ class Note:
 
 
 class DocumentIds(NamedTuple):
-    """The id of a document, and the ids of its sentences."""
+    """The ids of a document and its sentences."""
 
     document: str
     sentences: list[str]
 
 
 def sentence_numbers(document: Sequence[object]) -> list[str]:
-    """Return ``1``, ``2``, .. for the sentences of a document."""
+    """Return ``1``, ``2``, .. as ids of sentences."""
     return [str(number) for number in range(1, len(document) + 1)]
 
 
 def numbered_ids(documents: Iterable[Sequence[object]]) -> list[DocumentIds]:
-    """Return numbers from 1 on as the ids of documents and their sentences."""
+    """Return numbers as the ids of documents and their sentences."""
     ids = []
     for number, document in enumerate(documents, start=1):
         ids.append(DocumentIds(str(number), sentence_numbers(document)))
@@ -73,7 +72,7 @@ class TextBlock(Protocol):
     moved: bool
 
     def translated(self, translations: Iterable[str], joint: str) -> Any:
-        """Return the content with translations of ``sentences``, joined by ``joint``."""
+        """Return the content with these sentences, joined by ``joint``."""
 
 
 class DocumentFile(ABC):
@@ -81,8 +80,8 @@ class DocumentFile(ABC):
 
     Attributes:
         documents: the blocks of each document.
-        notes: notes on the last translation.
-        has_lines: lines or rows are sentences unless they are to be split.
+        notes: on the last translation.
+        has_lines: lines or rows are sentences by default.
     """
 
     libraries: ClassVar[Sequence[str]] = ()
@@ -107,7 +106,7 @@ class DocumentFile(ABC):
 
     @property
     def ids(self) -> list[DocumentIds]:
-        """The ids of each document and its sentences; by default numbers."""
+        """The ids of each document; by default numbers."""
         return numbered_ids(self.sentences)
 
     @property
@@ -119,7 +118,7 @@ class DocumentFile(ABC):
         return places
 
     def place(self, line: int) -> str:
-        """Return the file and a line, for messages; 0: the file alone."""
+        """Return ``FILE:LINE``, for messages; line 0: ``FILE``."""
         return f"{self.path}:{line}" if line else self.path
 
     def note_moved(self, blocks: Iterable[TextBlock]) -> None:
@@ -131,7 +130,7 @@ class DocumentFile(ABC):
 
     @abstractmethod
     def translated(self, translations: Sequence[Sequence[str]], joint: str) -> bytes:
-        """Return the file with translations, joined by ``joint`` inside a block."""
+        """Return the translated file; ``joint`` joins the sentences of a block."""
 
     def by_block(
         self, translations: Sequence[Sequence[str]]

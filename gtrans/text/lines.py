@@ -1,10 +1,10 @@
 """Text in lines for programs that know neither documents nor SentencePiece.
 
 ``python -m gtrans.text.lines pairs SOURCE TARGET SOURCE-OUT TARGET-OUT`` writes the sentences of
-both sides without boundaries; with ``--documents``, a boundary after every sentence.
+both sides without boundaries; with ``--documents``, a boundary after each.
 
-``python -m gtrans.text.lines subwords --model FILE`` prints the subwords of a SentencePiece model
-as a dictionary of fairseq; with ``--input``, every line of a text in subwords.
+``python -m gtrans.text.lines subwords --model FILE`` prints fairseq's dictionary of a SentencePiece
+model; with ``--input``, the lines of a text in subwords.
 """
 
 from __future__ import annotations

@@ -1,23 +1,21 @@
-"""The text pipeline of Moses and BPE: from a sentence to tokens and, if possible, back.
+"""The text pipeline of Moses and BPE.
 
 ``encode`` runs :func:`gtrans.text.pipeline.clean`, Moses punctuation normalisation (of characters,
 not of spaces), Moses tokenisation with joint markers, Moses escapes, truecasing of the first word,
-and joint BPE. ``decode`` undoes everything except the first two, so four things differ from the
-Moses scripts:
+and joint BPE. ``decode`` undoes all but the first two, so four things differ from Moses:
 
-* **Joint markers.** Any symbol that the Moses detokeniser would space wrongly has an ``@`` on each
+* **Joint markers.** A symbol that the Moses detokeniser would space wrongly has an ``@`` on each
   side without a space: ``foo @-@ bar``, ``GNU @/@ Linux``, ``/etc @/``.
 * **Space tokens.** Where that is not enough, ``&#32;`` stands for a space (``100 € &#32; für``,
   which Moses would write ``100 €für``), ``&#8288;`` for none.
 * **First word.** Truecasing changes only the first word of a sentence, and only if ``decode`` can
-  undo it. ``@lower@`` before a sentence tells ``decode`` not to capitalise it.
-* **Special tokens.** ``<s>``, ``[en]`` and the like in the text never become tokens of the
-  vocabulary. Moses escapes ``& | < > ' " [ ]``; without tokenisation, :mod:`gtrans.text.pipeline`
-  escapes them.
+  undo it. After ``@lower@``, ``decode`` does not capitalise a sentence.
+* **Special tokens.** ``<s>``, ``[en]`` and the like in the text never become special tokens. Moses
+  escapes ``& | < > ' " [ ]``; without tokenisation, :mod:`gtrans.text.pipeline` does.
 
 Chinese and Japanese are split into characters, Chinese with ``--segmenter jieba`` into words. Their
 punctuation is not normalised, because the rules are for European text. Languages that Moses does
-not know use its rules for English. This module needs neither torch nor fairseq.
+not know use its rules for English.
 """
 
 from __future__ import annotations
@@ -78,11 +76,11 @@ _CHINESE = "zh"
 
 @dataclass(frozen=True)
 class MosesSteps:
-    """The steps of the pipeline that can be skipped; BPE always runs.
+    """The steps before BPE.
 
     Attributes:
         segmenter: ``jieba`` finds the words of Chinese; None: every character is a token.
-        plain: write tokens as Moses does, for models that were trained elsewhere.
+        plain: write tokens as Moses does, for models trained elsewhere.
     """
 
     normalise: bool = True
@@ -104,7 +102,7 @@ class MosesPipeline(TextPipeline):
     """Moses steps, then BPE.
 
     Args:
-        best_case: lower-cased word to its most frequent spelling, for truecasing.
+        best_case: the most frequent spelling of each lower-cased word.
         bpe: the merges, for ``segment``.
     """
 
@@ -155,7 +153,7 @@ class MosesPipeline(TextPipeline):
         return " ".join(self._write(token) for token in marked)
 
     def _moses_tokens(self, text: str) -> list[str]:
-        """Tokenise with Moses, which would split words at joiners: letters stand for these."""
+        # Moses would split words at joiners, so letters stand for these.
         has_stand_ins = any(chr(letter) in text for letter in _STAND_INS)
         if has_stand_ins:
             return list(self._tokeniser.tokenize(text, escape=False))
@@ -366,10 +364,10 @@ def _spaces(tokens: list[str], text: str) -> list[bool] | None:
 
 
 def train_best_case(lines: Iterable[str], path: Path, workers: int = 1) -> None:
-    """Train a Moses truecaser on tokenised lines and write its model to ``path``.
+    """Write the model of a Moses truecaser that is trained on tokenised lines.
 
-    Each line of the model holds the spellings of one word, the most frequent one first:
-    ``Debian (90/95) DEBIAN (3) debian (2)``.
+    A line holds the spellings of a word, the most frequent one first: ``Debian (90/95) DEBIAN (3)
+    debian (2)``.
     """
     spellings: dict[str, Counter[str]] = {}
     for counts in map_chunks(_spellings, lines, workers):

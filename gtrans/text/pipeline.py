@@ -1,9 +1,8 @@
 """Text pipelines: from a sentence to tokens of a vocabulary and back.
 
-They drop characters that only say how text is shown (soft hyphens, zero-width spaces, marks of
-direction), because these would split words. A backslash escapes ``<s>``, ``[en]`` and the like in
-the text (``<\\s>``), so that they never become special tokens; text that looks like an escaped
-token gets one more. This module needs neither torch nor fairseq.
+Characters without a glyph (soft hyphens, zero-width spaces, marks of direction) are dropped,
+because they would split words. A backslash escapes ``<s>``, ``[en]`` and the like in the text
+(``<\\s>``), so that they never become special tokens; an escaped token gets one more.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ _MOST_UNKNOWN = 0.25
 
 
 class TextPipeline(ABC):
-    """Encoder and decoder of the text of one language, such as ``en`` or ``zh_CN``."""
+    """Encoder and decoder of text in one language, such as ``zh_CN``."""
 
     def __init__(self, lang: str) -> None:
         self.lang = lang
@@ -93,7 +92,7 @@ class TextPipeline(ABC):
 
 
 def clean(sentence: str) -> str:
-    """Return the text on one line, without invisible characters; maybe empty."""
+    """Return text on one line, without invisible characters; maybe empty."""
     if sentence.isascii():
         return _UNWRITABLE.sub(" ", sentence).strip()
     visible = _WITHOUT_GLYPH.sub("", _SURROGATE.sub(PLACEHOLDER, sentence))
@@ -115,8 +114,8 @@ def input_warnings(name: str, sentences: Iterable[str], unknown: int, tokens: in
     """Return warnings about a text that no model can translate as it is.
 
     Args:
-        sentences: none if they are meant to be tokenised.
-        unknown: how many of its ``tokens`` are not in the vocabulary.
+        sentences: none if they may be tokenised.
+        unknown: how many ``tokens`` are not in the vocabulary.
     """
     if unknown <= _MOST_UNKNOWN * tokens:
         return not_plain(name, sentences)

@@ -1,4 +1,4 @@
-"""Warnings about texts that can be read, but are probably not the intended ones.
+"""Warnings about texts that are probably not the intended ones.
 
 Every check takes a sample of the text, and is silent when in doubt.
 """
@@ -174,8 +174,8 @@ class TextSample:
 
     Attributes:
         name: the file, for warnings.
-        lang: its language according to the user, if known.
-        documents: number of documents; 0: not known.
+        lang: the language that the user names.
+        documents: their number; 0: not known.
     """
 
     name: str
@@ -212,7 +212,7 @@ class TextSample:
 class PairSampler:
     """Keeps sentence pairs of a corpus of any size, in runs of consecutive ones.
 
-    In a corpus of more than ``RUN * MOST`` pairs, it keeps every second, every fourth, .. run.
+    Beyond ``RUN * MOST`` pairs, it keeps every second, every fourth, .. run.
     """
 
     RUN = 200
@@ -400,7 +400,6 @@ def _has(letters: re.Pattern[str], sentences: Iterable[str], number: float) -> b
 
 
 def _count_scripts(sentences: Iterable[str]) -> Counter[str]:
-    """Count the letters of each script; kana count as Chinese."""
     characters = Counter[str]()
     for sentence in sentences:
         characters.update(sentence)
@@ -418,7 +417,7 @@ def _script(letter: str) -> str:
 
 
 def _language_of(sentences: Iterable[str], code: str = "") -> str:
-    """Return the language with most function words; empty: ``code`` or none is as likely."""
+    """Return the likeliest language by its function words; empty: ``code``, or not clear."""
     words = Counter[str]()
     for sentence in sentences:
         words.update(_WORD.findall(sentence.lower()))
@@ -460,7 +459,6 @@ def _same_text_warnings(
 
 
 def _shift_warnings(source: TextSample, target: TextSample) -> list[str]:
-    """Warn if sentences are as long as their neighbours on the other side."""
     left, right = _log_lengths(source), _log_lengths(target)
     if len(left) != len(right) or len(left) < _FEWEST_LENGTHS:
         return []
@@ -494,10 +492,9 @@ def _correlation(left: NDArray[np.float64], right: NDArray[np.float64]) -> float
 
 
 class Overlaps:
-    """Finds text that several splits of a corpus share, or one repeats.
+    """Finds text that splits of a corpus share or repeat.
 
-    Pairs are the same if the pairs before them are, too: short sentences alone recur in every
-    corpus.
+    Pairs are the same only after the same pair: short sentences recur in every corpus.
     """
 
     def __init__(self) -> None:

@@ -1,24 +1,22 @@
 """From documents in plain text to a binarised corpus, in steps that can be resumed.
 
-The steps, in order, and the files that each writes to the data folder:
+Each step writes these files to the data folder:
 
 ==================  =====================================================
-``tokenise train``  ``text/train.tok.LANG``: normalised, tokenised, escaped; only if something
-                    is learnt from it
+``tokenise train``  ``text/train.tok.LANG``: normalised, tokenised, escaped; only to learn from
 ``models``          ``truecase.LANG`` and ``codes.bpe`` (joint), or the files of
                     ``--sentencepiece``
-``encode SPLIT``    ``text/SPLIT.bpe.LANG``: truecased, in subwords. Not of the training text:
-                    ``text/SPLIT.plain.TGT``, with which validation by translations scores
+``encode SPLIT``    ``text/SPLIT.bpe.LANG``: truecased, in subwords; ``text/SPLIT.plain.TGT``
+                    of the other splits than ``train``, for validation by translations
 ``bert SPLIT``      ``SPLIT.SRC-TGT.SRC.bert.{bin,idx}``, with ``--bert``: BERT's subwords of the
-                    plain source, one line for each line of the binarised source
+                    plain source, line by line
 ``binarise``        ``SPLIT.SRC-TGT.LANG.{bin,idx}``, ``dict.LANG.txt``, as ``fairseq-preprocess``
                     writes them
 ==================  =====================================================
 
 ``prepare.json`` records finished steps with a digest of everything that they depend on. A step is
-skipped if its files exist and this digest is the same.
-
-Document boundaries are empty lines, binarised a single ``</s>``.
+skipped if its files and this digest are unchanged. Document boundaries are empty lines, binarised a
+single ``</s>``.
 """
 
 from __future__ import annotations
@@ -82,12 +80,12 @@ if TYPE_CHECKING:
 
 
 class StepRecord:
-    """The finished steps of a data folder, which ``prepare.json`` holds.
+    """The finished steps in the ``prepare.json`` of a data folder.
 
     Args:
-        header: its other entries.
-        finished: for each step the digest ``depends_on``, and ``outputs`` (sizes in bytes) and
-            ``digests`` by file name.
+        header: the other entries.
+        finished: the digest ``depends_on`` of each step; ``outputs`` (bytes) and ``digests`` of its
+            files, by name.
     """
 
     def __init__(self, folder: Path, header: dict[str, Any], finished: dict[str, Any]) -> None:
@@ -115,20 +113,16 @@ class StepRecord:
             (self._folder / output).unlink(missing_ok=True)
 
     def forget_others(self) -> None:
-        """Forget steps of earlier options, which this run did not need."""
+        """Forget steps that this run did not need."""
         unused = self._finished.keys() - self._used
         self.forget(*unused)
 
     def step(
         self, name: str, depends_on: Any, outputs: Sequence[str], work: Callable[[Any], None]
     ) -> str:
-        """Run a step, unless its files exist and nothing that they depend on has changed.
+        """Run a step unless it is finished; return the digest of ``depends_on``.
 
-        Args:
-            outputs: names of the files that ``work`` writes.
-
-        Returns:
-            The digest of ``depends_on``.
+        ``outputs``: the files that ``work`` writes.
         """
         self._used.add(name)
         current = digest_of_values(depends_on)
@@ -174,9 +168,9 @@ class StepRecord:
 
 
 def prepare(options: PreparationOptions) -> list[SideCounts]:
-    """Prepare a corpus in ``options.out``, and return the counts of each split and language.
+    """Prepare a corpus in ``options.out``; return the counts of each split and language.
 
-    Nothing has been written if an option or an input file is wrong.
+    Nothing is written if an option or an input file is wrong.
     """
     check_options(options)
     print_message("reading and checking all input files")
@@ -346,7 +340,7 @@ class _PreparationRun:
         return record
 
     def _earlier(self) -> dict[str, Any]:
-        """Return the state of the folder; raises GtransError if this run may not continue there."""
+        """Return the state of the folder, if this run may continue there."""
         folder = f"`--out` '{self.out}'"
         # A run that was killed at its beginning leaves only hidden files.
         if all(path.name.startswith(".") for path in self.out.iterdir()):
@@ -466,7 +460,7 @@ class _PreparationRun:
         functions: Sequence[Callable[[str], str]],
         rows: Iterable[tuple[str, ...]],
     ) -> None:
-        """Write files together; each function makes a file of its column."""
+        """Write all files or none; each function makes a file of its column."""
         chunks = map_chunks(partial(_apply, functions), rows, self.workers)
         targets = [self.out / name for name in names]
         with ExitStack() as stack:
@@ -541,7 +535,6 @@ def _digests(texts: Iterable[Sides]) -> list[Any]:
 
 
 def _apply(functions: Sequence[Callable[[str], str]], rows: list[Sequence[str]]) -> list[list[str]]:
-    """Apply each function to its column; empty lines stay empty."""
     results = []
     for row in rows:
         result = []
@@ -570,7 +563,6 @@ def _bert_subwords(subwords: BertSubwords, lines: list[str]) -> list[Tensor]:
 
 
 def _write_ids(data: Path, entries: int, lines: Iterable[Tensor]) -> None:
-    """Write the ids of lines; the two files appear when both are complete."""
     from fairseq.data import indexed_dataset
 
     with replacing(data, data.with_suffix(".idx")) as (temporary, index):
@@ -590,13 +582,7 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class SideCounts:
-    """One language of a split.
-
-    Attributes:
-        longest: subwords of the longest sentence.
-        types: different subwords in the dictionary.
-        unknown: how many of ``subwords`` are not.
-    """
+    """Counts of one language of a split; :data:`COLUMNS` explains them."""
 
     split: str
     lang: str
@@ -641,7 +627,7 @@ def count_split(folder: Path, split: str, languages: tuple[str, str]) -> list[Si
 
 
 def table(counts: Iterable[SideCounts]) -> list[tuple[str, ...]]:
-    """Return the rows of a table, header first; :data:`COLUMNS` explains them."""
+    """Return the rows of a table, header first."""
     names = ("split", "language", "documents", "sentences", "longest", "types", "unknown")
     rows: list[tuple[str, ...]] = [names]
     for side in counts:

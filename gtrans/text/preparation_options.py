@@ -25,11 +25,11 @@ _TYPES = {"N": whole(1), **dict.fromkeys(("DIR", "DIR|CKPT", "FILE", "MODEL", "D
 
 
 def _flag(group: str, word: str, meaning: str, default: Any = None, **extra: Any) -> Any:
-    """A field that is a flag of ``gtrans prepare``.
+    """Return a field for a flag of ``gtrans prepare``.
 
     Args:
-        group: group of flags; only one of "subwords" may be given.
-        word: stands for the value in the help; empty: the flag is a switch.
+        group: only one flag of "subwords" may be given.
+        word: the value in the help; empty: the flag is a switch.
     """
     metadata = {"group": group, "help": meaning, **extra}
     if word:
@@ -166,7 +166,7 @@ _CONFLICTS = {
 
 
 def check_options(options: PreparationOptions) -> None:
-    """Raises GtransError if options are out of range or contradict each other."""
+    """Raise GtransError for options that are out of range or contradictory."""
     given = {name for name, value in vars(options).items() if value not in (None, False, [], ())}
     for option, others in _CONFLICTS.items():
         for other in others:

@@ -1,7 +1,7 @@
 """A data folder of ``gtrans prepare``: its state, and its text pipelines.
 
 ``prepare.json`` records how text becomes tokens, the finished steps and their files. Checkpoints
-store a :class:`Preparation`. This module needs neither torch nor fairseq.
+store a :class:`Preparation`.
 """
 
 from __future__ import annotations
@@ -51,17 +51,18 @@ _ENTRIES = ("source_lang", "target_lang", "steps", "bpe", "subwords", "bert")
 
 
 def check_data_folder(folder: Path) -> None:
-    """Raises GtransError if a folder holds no binarised data."""
+    """Raise GtransError if a folder holds no binarised data."""
     if any(folder.glob("dict.*.txt")) or any(folder.glob("*.idx")):
         return
-    text = sorted(path.name for path in folder.parent.glob(f"{folder.name}.*"))[:2]
+    texts = sorted(path.name for path in folder.parent.glob(f"{folder.name}.*"))
     if folder.is_dir():
-        files = sorted(path.name for path in folder.iterdir() if path.is_file())[:3]
-        what = f"no data folder (it has {', '.join(files) or 'no files'})"
+        files = sorted(path.name for path in folder.iterdir() if path.is_file())
+        found = ", ".join(files[:3]) or "no files"
+        what = f"no data folder (it has {found})"
     elif folder.is_file():
         what = "a file and no data folder"
-    elif text:
-        what = f"text ({', '.join(text)})"
+    elif texts:
+        what = f"text ({', '.join(texts[:2])})"
     else:
         raise GtransError(f"{folder}: there is no such data folder.")
     raise GtransError(f"{folder}: this is {what}; {_PREPARE}.")
@@ -106,7 +107,7 @@ def read_state(data_dir: Path) -> dict[str, Any]:
 
 
 def _settled_version(path: Path) -> _Version | None:
-    """Return inode, time of the last change and size; None if it has just changed or is missing."""
+    """Return inode, time of change and size; None if the file is new or missing."""
     try:
         status = path.stat()
     except OSError:  # reading says what is wrong
@@ -117,7 +118,7 @@ def _settled_version(path: Path) -> _Version | None:
 
 
 def check_state(state: Any) -> None:
-    """Raises ValueError if a value is no state of a preparation."""
+    """Raise ValueError if ``state`` is no state of a preparation."""
     try:
         if state.get("format", STATE_FORMAT) != STATE_FORMAT:
             raise ValueError(f"it is not of format {STATE_FORMAT}")
@@ -157,12 +158,12 @@ def plain_name(name: object) -> str:
 def check_recorded(
     data_dir: Path, names: Iterable[str], whole: bool, computed: Mapping[str, str] | None = None
 ) -> None:
-    """Raises GtransError if a file of a data folder has changed since ``gtrans prepare``.
+    """Raise GtransError if a file of a data folder has changed since ``gtrans prepare``.
 
     Args:
-        names: names of files in it; files that are not recorded are left out.
+        names: files, recorded or not.
         whole: compare the contents; False: only the sizes.
-        computed: digests that are known already, by file name.
+        computed: known digests by file name.
     """
     if (data_dir / STATE_FILE).is_file():
         _check_recorded(read_state(data_dir), data_dir, names, whole, computed or {})
@@ -195,21 +196,22 @@ def _check_recorded(
 
 
 def prepared_files(data_dir: str | Path) -> list[Path]:
-    """Return the files of a data folder and its texts, which commands must not overwrite."""
+    """Return the files that commands must not overwrite: a data folder's, and its texts."""
     folder = Path(data_dir)
     paths = {folder / STATE_FILE}
     with suppress(GtransError):  # fairseq-preprocess made it
         state = read_state(folder)
-        paths.update(folder / name for name in state.get("texts") or ())
+        names = list(state.get("texts") or ())
         for step in state.get("finished", {}).values():
-            paths.update(folder / name for name in step["outputs"])
+            names += step["outputs"]
+        paths.update(folder / name for name in names)
     for kind in ("dict.*.txt", "*.bin", "*.idx"):
         paths.update(folder.glob(kind))
     return sorted(paths)
 
 
 def plain_text(split: str, lang: str) -> str:
-    """Return the name of the file with the plain text of one side."""
+    """Return the name of the plain text of one side."""
     return f"text/{split}.plain.{lang}"
 
 
@@ -223,16 +225,21 @@ def load_pipeline(data_dir: str | Path, lang: str) -> TextPipeline:
 
 
 def recorded_bert_subwords(data_dir: str | Path) -> BertSubwords:
-    """Load the BERT tokenizer of a data folder; raises GtransError if it has changed."""
+    """Load the BERT tokenizer of a data folder, if it is unchanged."""
     from gtrans.modules.bert import BertSubwords
 
     folder = Path(data_dir)
-    state = read_state(folder).get("bert") or {}
-    subwords = BertSubwords(state["name"]) if state else None
-    if subwords is None or subwords.fingerprint != state["tokenizer"]:
-        wrong = "holds no subwords of" if subwords is None else "has other subwords than"
-        raise GtransError(f"'{folder}' {wrong} a BERT; run its 'gtrans prepare' again with --bert.")
+    recorded = read_state(folder).get("bert")
+    if not recorded:
+        raise _wrong_bert(folder, "holds no subwords of")
+    subwords = BertSubwords(recorded["name"])
+    if subwords.fingerprint != recorded["tokenizer"]:
+        raise _wrong_bert(folder, "has other subwords than")
     return subwords
+
+
+def _wrong_bert(folder: Path, wrong: str) -> GtransError:
+    return GtransError(f"'{folder}' {wrong} a BERT; run its 'gtrans prepare' again with --bert.")
 
 
 @dataclass(frozen=True)
@@ -252,7 +259,7 @@ class Preparation:
 
     @classmethod
     def read(cls, folder: Path, tokenizer: Mapping[str, bytes] | None = None) -> Preparation | None:
-        """Return the preparation of a data folder; None if ``gtrans prepare`` did not make it."""
+        """Return the preparation of a data folder; None: ``fairseq-preprocess`` made it."""
         if not (folder / STATE_FILE).is_file():
             return None
         state = read_state(folder)
@@ -266,7 +273,7 @@ class Preparation:
     def of_state(
         cls, state: Mapping[str, Any], folder: Path, tokenizer: Mapping[str, bytes] | None = None
     ) -> Preparation:
-        """Return the preparation of a data folder whose ``prepare.json`` holds ``state``."""
+        """Return the preparation of a data folder, by its ``prepare.json``."""
         try:
             files = {name: (folder / name).read_bytes() for name in pipeline_files(state)}
         except OSError as error:
@@ -318,7 +325,7 @@ class Preparation:
 
     @property
     def parts(self) -> dict[str, str]:
-        """Digests of everything that turns text into tokens, by name."""
+        """Digests of all that turns text into tokens, by name."""
         languages = f"{self.state['source_lang']}-{self.state['target_lang']}"
         steps = [self.state.get(name) for name in ("steps", "subwords")]
         parts = {"languages": languages, "text steps": digest_of_values(steps, None)}

@@ -1,7 +1,4 @@
-"""Subwords: BPE, and published SentencePiece models with their dictionaries.
-
-This module needs neither torch nor fairseq.
-"""
+"""Subwords: BPE, and published SentencePiece models with their dictionaries."""
 
 from __future__ import annotations
 
@@ -39,9 +36,8 @@ def learn_codes(words: Counter[str], merges: int | None, entries: int | None, pa
     """Learn BPE from the frequencies of words and write a file of codes.
 
     Args:
-        merges: how many merges to learn; None: ``entries`` decides.
-        entries: size of the vocabulary of merges and characters; at the end of a word, a character
-            is an entry of its own.
+        merges: how many to learn; None: ``entries`` decides.
+        entries: merges and characters; a character at the end of a word is an entry of its own.
     """
     codes = ""
     if any(len(word) > 1 for word in words):  # the library fails on single characters only
@@ -81,11 +77,7 @@ def load_bpe(codes: Path) -> BPE:
 
 
 def bpe_of(codes: str, path: Path, vocabulary: Iterable[str] | None = None) -> BPE:
-    """Return BPE by the merges in the contents of the file ``path``.
-
-    Args:
-        vocabulary: the known subwords; others are split into these.
-    """
+    """Return BPE by the contents of a file of codes; only subwords of ``vocabulary``."""
     lines = codes.removesuffix("\n").split("\n")
     # The library ends the program at a bad line, so lines are checked here.
     for number, line in enumerate(lines, start=1):
@@ -112,17 +104,16 @@ _WORD_END = re.compile(f"(?<=[{_LATIN}])[\u200b\u200c\ufeff](?=[{_LATIN}])")
 class SentencePiecePipeline(TextPipeline):
     """Plain text in the subwords of SentencePiece, without Moses steps.
 
-    A subword that the dictionary lacks (:mod:`gtrans.conversion.trimming`) is split into subwords
-    that it has. ``decode`` gives the text back except for white space and SentencePiece's own
-    normalisation.
+    A subword that the dictionary lacks (:mod:`gtrans.conversion.trimming`) is split into known
+    ones. ``decode`` gives the text back except for white space and SentencePiece's normalisation.
 
     Args:
-        contents: the contents of :attr:`files`, by name.
-        side: 0 for the source, 1 for the target, where they have different models.
+        contents: of :attr:`files`, by name.
+        side: 0: source, 1: target, if they have different models.
 
     Attributes:
         name: the kind of subwords in ``prepare.json``.
-        files: files in a data folder; the last one lists the subwords that the network knows.
+        files: in a data folder; the last one lists the subwords of the network.
     """
 
     name: ClassVar[str] = "sentencepiece"
@@ -144,7 +135,7 @@ class SentencePiecePipeline(TextPipeline):
 
     @classmethod
     def copy(cls, model: Path, dictionary: Path | None, folder: Path) -> None:
-        """Copy a model and its dictionary (None: all subwords) into a data folder."""
+        """Copy a model and a dictionary (None: all subwords) into a data folder."""
         processor = load_sentencepiece(model)
         if dictionary is None:
             subwords = model_subwords(processor)
@@ -155,7 +146,7 @@ class SentencePiecePipeline(TextPipeline):
         write_subwords(subwords, folder / dictionary_file)
 
     def tokenise(self, sentence: str) -> str:
-        """Return the words as they are: the model knows no escapes, and U+2581 is a space."""
+        """Return the words without escapes, which the model does not know; U+2581 is a space."""
         spaced = _WORD_END.sub(" ", sentence.replace(SPACE, " "))
         return clean(spaced) or PLACEHOLDER
 
@@ -173,7 +164,6 @@ class SentencePiecePipeline(TextPipeline):
         return " ".join(subwords) or PLACEHOLDER
 
     def _parts(self, subword: str) -> list[str]:
-        """Return the subword if it is known, otherwise its best known parts."""
         number = self._processor.piece_to_id(subword)
         is_unknown = self._processor.is_unknown(number)
         if subword in self._vocabulary or len(subword) == 1 or is_unknown:
@@ -207,8 +197,6 @@ class SentencePiecePipeline(TextPipeline):
 
 
 class _Split(NamedTuple):
-    """Parts of a subword, and the sum of their scores."""
-
     score: float
     parts: list[str]
 
@@ -239,14 +227,13 @@ _TRAINER, _NORMALISER = 2, 3
 
 
 def check_whole_sentencepiece(path: Path) -> None:
-    """Raises GtransError for a model that was cut off between two subwords."""
+    """Raise GtransError for a model that was cut off between two subwords."""
     records = set(_record_numbers(path.read_bytes()))
     if not records >= {_TRAINER, _NORMALISER}:
         raise GtransError(f"{path}: the end of the SentencePiece model is missing; fetch it again.")
 
 
 def _record_numbers(content: bytes) -> Iterator[int]:
-    """Yield the number of each record of a protocol buffer."""
     place = 0
     while place < len(content):
         tag = _varint(content, place)
@@ -256,7 +243,7 @@ def _record_numbers(content: bytes) -> Iterator[int]:
 
 
 class _Varint(NamedTuple):
-    """A number in a protocol buffer, and the place behind it."""
+    """A number of a protocol buffer, and its end."""
 
     value: int
     end: int
@@ -307,7 +294,7 @@ def subwords_in(contents: str, dictionary: Path) -> list[str]:
 
 
 def write_subwords(subwords: Sequence[str], path: Path) -> None:
-    """Write a dictionary file, with the count 1 for each subword."""
+    """Write a dictionary file; every subword has the count 1."""
     entries = [(subword, 1) for subword in subwords]
     with atomic_writer(path) as file:
         file.writelines(dictionary_lines(entries))

@@ -1,4 +1,4 @@
-"""Work on the lines of a text in a pool of processes, which end with this one."""
+"""Work on lines in a pool of processes, which end with this one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CHUNKS_AHEAD = 4  # chunks for each worker that run, or wait to be written
 
 
 def all_cores() -> int:
-    """Return the number of processors that this process may use."""
+    """Return how many processors this process may use."""
     affinity = getattr(os, "sched_getaffinity", None)  # only of Linux
     if affinity is not None:
         return len(affinity(0))
@@ -43,7 +43,7 @@ def map_chunks(
 ) -> Iterator[Result]:
     """Yield ``function`` of chunks of items, in order, from at most ``workers`` processes.
 
-    Items are read only a few chunks ahead, so memory does not grow with their number.
+    Items are read a few chunks ahead: memory does not grow with their number.
     """
     rest = iter(items)
     chunks = iter(lambda: list(islice(rest, _CHUNK)), [])
@@ -77,7 +77,7 @@ def _start_worker(function: Callable[[list[Any]], Any]) -> None:
 
 
 def _end_with_parent() -> None:
-    """Wait for the end of the parent process, even by SIGKILL."""
+    # The parent may end by SIGKILL, too.
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()

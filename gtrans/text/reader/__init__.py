@@ -1,18 +1,17 @@
-"""The reader of text: the documents of a file, in whatever format it is.
+"""The reader of text: the documents of a file.
 
 ============  =====================================================================================
-plain text    a sentence per line; documents are separated by empty lines, by lines ``<d>``,
-              ``<doc ..>`` and ``</doc>``, or by OPUS's lines ``<fromDoc>..`` and ``<toDoc>..``
-JSON lines    a row per segment or document, with the id of its document
+plain text    a sentence per line; between documents empty lines, ``<d>``, ``<doc ..>``,
+              ``</doc>``, or OPUS's ``<fromDoc>..`` and ``<toDoc>..``
+JSON lines    a row per segment or document, with a document id
 table         the same with a header and tabs (TSV)
 SGM           test sets of NIST, WMT and IWSLT: ``<srcset>``, ``<refset>``, ``<tstset>``
 WMT XML       test sets of WMT from 2021 on: ``<src>``, ``<ref translator>``, ``<hyp system>``
 ============  =====================================================================================
 
-The contents of a file decide its format, or its name where they do not. Other formats (HTML,
-subtitles, XML, ..) are rejected by name, so that no command takes markup for sentences. A new
-format is a file of this package with one subclass of :class:`Reader`. This module needs neither
-torch nor fairseq.
+The contents of a file decide its format, otherwise its name. Other formats (HTML, subtitles, XML,
+..) are rejected, so that no command takes markup for sentences. A new format is a file of this
+package with a subclass of :class:`Reader`.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ def open_text(
     """Return the reader of a file, by its format.
 
     Args:
-        once: the file is opened only once, so it may be a pipe, or ``-``, the standard input.
+        once: the file may be a pipe, or ``-``, the standard input: it is opened only once.
     """
     name = "standard input" if str(path) == STANDARD_STREAM else os.fspath(path)
     lines = enumerate(iterate_raw_lines(path, once=once, strip=False), start=1)
@@ -82,7 +81,7 @@ def _reader(name: str, first: Sequence[NumberedLine], *more: Any) -> Reader:
 
 
 def check_plain(path: str, lines: Sequence[NumberedLine]) -> None:
-    """Raises GtransError if the first lines of a stream are no plain text."""
+    """Raise GtransError if the first lines of a stream are no plain text."""
     _plain(_reader(path, lines[: Head.LINES], iter(()), "source", ALL_TEXT))
 
 
@@ -147,8 +146,7 @@ class Sides(NamedTuple):
     def read(self, quiet: bool = False) -> Iterator[tuple[str, str] | None]:
         """Yield sentence pairs, and ``None`` at each boundary between documents.
 
-        Args:
-            quiet: print no message about pairs that are left out.
+        ``quiet``: do not report pairs that are left out.
         """
         source = open_text(self.source, "source", self.selection)
         target = open_text(self.target, "reference", self.selection)
@@ -234,8 +232,6 @@ def _check_columns(source: Reader, target: Reader) -> None:
 
 
 class _DocumentPlaces(NamedTuple):
-    """Where a document stands on both sides, for messages."""
-
     source: str
     target: str
 
@@ -245,10 +241,10 @@ def matched(
 ) -> Iterator[list[tuple[Segment, Segment]]]:
     """Yield the pairs of segments of each document of two sides.
 
-    Segments are matched by their ids if all have one, otherwise by their order.
+    They are matched by their ids if all have one, otherwise by their order.
 
     Args:
-        strict: raise GtransError if a side lacks a segment; otherwise its text is empty.
+        strict: raise GtransError for a missing segment; otherwise its text is empty.
     """
     for number, (left, right) in enumerate(zip_longest(source, target), start=1):
         places = _DocumentPlaces(_document_place(source, left), _document_place(target, right))
@@ -314,7 +310,7 @@ def read_parallel(
     target: str | os.PathLike[str],
     selection: TextSelection = ALL_TEXT,
 ) -> list[tuple[list[str], list[str]]]:
-    """Return the document pairs that :meth:`Sides.read` divides a text into."""
+    """Return the document pairs of :meth:`Sides.read`."""
     sources: list[str] = []
     targets: list[str] = []
     documents = [(sources, targets)]
@@ -337,8 +333,8 @@ class DocumentsWithIds:
 
     Attributes:
         documents: the segments of each document.
-        others: the documents of other directions, which are not read.
-        with_markup: the number of rows from which markup was left out.
+        others: ids of documents of other directions.
+        with_markup: number of rows from which markup was left out.
     """
 
     path: str
@@ -358,7 +354,7 @@ class DocumentsWithIds:
 def read_documents_with_ids(
     path: str, role: Role, selection: TextSelection = ALL_TEXT
 ) -> DocumentsWithIds | None:
-    """Return the documents of a file, in any order of rows; None: it has no ids."""
+    """Return the documents of a file in any order; None: it has no ids."""
     reader = open_text(path, role, selection)
     if not reader.has_ids:
         return None

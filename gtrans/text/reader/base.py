@@ -42,7 +42,7 @@ _LINE_ENDS = re.compile("[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]+")
 
 
 def sentence_of(text: str, path: str | Path, line: int) -> str:
-    """Return a sentence on one line; raises GtransError if it would be a boundary."""
+    """Return a sentence on one line; raise GtransError if it is a boundary."""
     sentence = _LINE_ENDS.sub(" ", text).strip()
     check_length(path, line, sentence)
     if sentence and is_boundary(sentence):
@@ -58,10 +58,10 @@ class TextSelection:
     """The text to read of a file that has several.
 
     Attributes:
-        direction: language pair of the rows to read, such as ``en-de``; empty: all.
-        target_lang: the target language, if the direction is not known.
+        direction: of the rows to read, such as ``en-de``; empty: all.
+        target_lang: for an unknown direction.
         references: their names; empty: all.
-        columns: names of columns by role.
+        columns: their names by role.
     """
 
     direction: str = ""
@@ -80,8 +80,8 @@ class Segment(NamedTuple):
 
     Attributes:
         line: its first line in the file, from 1.
-        texts: its text, which may be empty; several for several references.
-        left_out: the reason not to use it; empty: it is used.
+        texts: one for each reference; they may be empty.
+        left_out: the reason not to use it, or empty.
     """
 
     line: int
@@ -104,7 +104,7 @@ class Document:
 
     @property
     def sentences(self) -> list[str]:
-        """The (first) text of each segment."""
+        """The first text of each segment."""
         return [segment.text() for segment in self.segments]
 
 
@@ -112,8 +112,8 @@ class Head:
     """The beginning of a file, by which its format is recognised.
 
     Attributes:
-        suffix: the end of its name without ``.gz``, such as ``.jsonl``.
-        numbered, lines: its first lines with text, with and without numbers.
+        suffix: of its name without ``.gz``, such as ``.jsonl``.
+        numbered, lines: its first lines that are not empty, with and without numbers.
     """
 
     LINES = 200
@@ -139,10 +139,10 @@ class Reader(Iterable[Document]):
 
     Attributes:
         kinds: all formats, the last defined one first.
-        beginning: regular expression of the first line of files to look at.
-        suffixes: ends of names of files to look at, whatever the first line is.
-        references: the names of the references read so far.
-        column: the column that is read, if the format has columns.
+        beginning: regular expression; :meth:`recognises` is asked if the first line matches.
+        suffixes: of file names; it is also asked for these.
+        references: the names read so far.
+        column: that is read, if the format has columns.
     """
 
     kinds: ClassVar[list[type[Reader]]] = []
@@ -172,7 +172,7 @@ class Reader(Iterable[Document]):
 
     @classmethod
     def is_possible(cls, head: Head) -> bool:
-        """Whether the first line, or the file name, may be of this format."""
+        """Whether the first line or the file name may be of this format."""
         return head.suffix in cls.suffixes or re.match(cls.beginning, head.first) is not None
 
     def wrong(self, line: int, what: str) -> GtransError:
@@ -182,11 +182,11 @@ class Reader(Iterable[Document]):
     @classmethod
     @abstractmethod
     def recognises(cls, head: Head) -> bool:
-        """Whether a file is of this format; raises GtransError if it is, but cannot be read."""
+        """Whether a file is of this format; raise GtransError if it cannot be read."""
 
     @abstractmethod
     def __iter__(self) -> Iterator[Document]:
-        """Yield the documents; raises GtransError, with the line, if the format is broken."""
+        """Yield the documents; raise GtransError, with the line, for a mistake."""
 
 
 def chosen_references(path: str, names: Sequence[str], requested: Sequence[str]) -> list[str]:
@@ -242,14 +242,14 @@ _PAIRS = "write both sides into files of their own, such as train.en and train.d
 
 
 class _OtherFormat(NamedTuple):
-    """A format that is rejected: what the file is, and the way out."""
+    """A format that is rejected."""
 
     title: str
     way_out: str
 
 
 class _LineFormat(NamedTuple):
-    """A format by its lines: if more than ``share`` of them begin with a pattern."""
+    """A format, if more than a share of the lines begin with a pattern."""
 
     beginning: str
     share: float
@@ -287,7 +287,7 @@ _LINE_FORMATS = (
 
 
 class _NamedFormat(NamedTuple):
-    """A format whose lines look like text: the ends of its file names."""
+    """A format whose lines look like text, by its file names."""
 
     suffixes: Sequence[str]
     title: str
@@ -382,7 +382,7 @@ _LAST = re.compile(r"""[\w,;–-]$""")
 
 
 def notice_running_text(path: str | os.PathLike[str], lines: Sequence[str]) -> None:
-    """Print a message if lines are paragraphs, or broken at a width."""
+    """Report lines that are paragraphs, or broken at a width."""
     kept = [line for line in lines if not is_boundary(line)]
     several = sum(len(_INNER_END.findall(line)) > 1 for line in kept)
     broken = 0
@@ -403,14 +403,14 @@ def _report_running_text(path: str | os.PathLike[str], count: int, lines: int, w
 
 
 class PlainLine(NamedTuple):
-    """A line of plain text: a sentence, or None for a boundary."""
+    """A sentence of plain text, or None: a boundary."""
 
     number: int
     sentence: str | None
 
 
 class PlainText(Reader):
-    """Plain text, the default format: a sentence per line."""
+    """Plain text, the default format."""
 
     title = "plain text"
     has_ids = False

@@ -31,7 +31,7 @@ def have_markup(texts: Sequence[str]) -> bool:
 def without_markup(text: str) -> str:
     """Return a text without tags and fenced code; fenced prose stays.
 
-    A translation keeps markup, so its score would say nothing about the translation.
+    A translation keeps markup, whose score would say nothing.
     """
     if "```" in text or "~~~" in text:
         text = _FENCED.sub(_prose_of_block, text)

@@ -47,11 +47,7 @@ _OBJECT = re.compile(r'\{\s*"')
 
 
 class Row(NamedTuple):
-    """A row of a file of documents with ids.
-
-    Attributes:
-        segments: one if it has an id, else one for each line of its text.
-    """
+    """A row; without a segment id, it has a segment for each line of its text."""
 
     number: int
     document: str
@@ -68,15 +64,15 @@ class Row(NamedTuple):
 class RowReader(Reader):
     """JSON lines, and tables with a header and tabs, with the id of a document in every row.
 
-    Columns are found by their names, whatever their case, ``-`` and ``_``. So WMT24++, WMT25,
-    WMT26, ParaDocs and HPLT are read as they are, and rows of the Hugging Face hub, which have a
-    text for each language, ``translation: {en: .., de: ..}``. A row without a segment's id has a
-    segment in each line. In JSON lines without document ids, every row is a document.
+    Case, ``-`` and ``_`` in names of columns do not matter. WMT24++ to WMT26, ParaDocs, HPLT and
+    rows of the Hugging Face hub (``translation: {en: .., de: ..}``) are read as they are. A row
+    without a segment id has a segment in each line. In JSON lines without document ids, every row
+    is a document.
 
     Attributes:
-        cells: the columns of a table; None: it is JSON lines.
-        others: how many rows of each document of other directions are left out.
-        with_markup: the number of rows from which markup was left out.
+        cells: the columns of a table; None: JSON lines.
+        others: number of rows of each document of other directions.
+        with_markup: number of rows from which markup was left out.
     """
 
     title = "JSON lines or a table"
@@ -195,7 +191,6 @@ class RowReader(Reader):
         return columns[0] if len(columns) == 1 else ""
 
     def _look_for_ids(self, row: Mapping[str, Any]) -> None:
-        """Let every row be a document if the first has no document id."""
         has_id = not row.keys().isdisjoint(self._id_columns)
         self._has_document_ids = has_id or self.cells is not None
         if not self._has_document_ids:
@@ -379,7 +374,7 @@ def _first_value(row: Mapping[str, Any], names: Sequence[str]) -> str:
 
 
 def _same_direction(wanted: str, direction: str) -> bool:
-    """Whether ``en-de`` is ``en-de_DE``; two regions must be the same."""
+    """Whether ``en-de`` is ``en-de_DE``; regions must be the same."""
     left = wanted.lower().split("-")
     right = direction.lower().split("-")
     return len(left) == len(right) and all(map(_same_variety, left, right))
@@ -396,6 +391,6 @@ def _same_variety(first: str, second: str) -> bool:
 
 
 def lines_of(text: str) -> list[str]:
-    """Return the lines of a text that are not empty, with single spaces."""
+    """Return the lines with text, with single spaces."""
     lines = [" ".join(line.split()) for line in text.split("\n")]
     return [line for line in lines if line]
