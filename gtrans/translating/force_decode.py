@@ -42,7 +42,7 @@ class ScoredRow:
 
     Attributes:
         source: equal for rows with the same source.
-        first: the first scored sentence of the target; ``scores`` begin there.
+        first: the first scored sentence, where ``scores`` begin.
     """
 
     source: Hashable
@@ -59,7 +59,7 @@ class ScoredRow:
 def score_documents(
     models: Models, task: Any, documents: Sequence[EncodedDocument], **options: Any
 ) -> list[list[float]]:
-    """Return the log-probability of every target sentence: the sum of :func:`score_tokens`."""
+    """Return the log-probability of every target sentence, from :func:`score_tokens`."""
     scores = []
     for sentences in score_tokens(models, task, documents, **options):
         scores.append([float(tokens[:, 0].sum()) for tokens in sentences])
@@ -79,12 +79,11 @@ def score_tokens(
     rivals: bool = False,
     rows: RowPool | None = None,
 ) -> TokenScores:
-    """Return the log-probability of every token of every target sentence and of its end token.
+    """Return the log-probability of every target token, end tokens included.
 
     The probabilities of several models are averaged. Equal rows are scored once.
 
     Args:
-        documents: source and target sentences of each document.
         first: the first sentence to score in each document (default: 0), after its context.
         plain: the source sentences as plain text, for models with BERT.
         whole: whole documents; False: cut by ``max_doc_tokens``, as in training.
@@ -133,7 +132,7 @@ class PlacedRow(NamedTuple):
 
 
 class RowPool:
-    """The distinct rows of documents; they share encoded sentences."""
+    """The distinct rows of documents."""
 
     def __init__(self, task: Any, whole: bool) -> None:
         examples: ExampleBuilder = task.examples
@@ -245,7 +244,8 @@ def _batches(rows: list[ScoredRow], max_tokens: int) -> Iterator[list[ScoredRow]
     """
     by_source: dict[Hashable, list[ScoredRow]] = {}
     for row in rows:
-        by_source.setdefault(row.source, []).append(row)
+        group = by_source.setdefault(row.source, [])
+        group.append(row)
     for group in by_source.values():
         group.sort(key=_target_input)
     groups = sorted(by_source.values(), key=_group_size, reverse=True)
@@ -337,7 +337,7 @@ def _numbers_of_sources(batch: Sequence[ScoredRow]) -> Tensor:
 
 
 def sentences_of(target: Tensor, eos: int) -> Tensor:
-    """Return ``(rows, length)``: the number of each token's sentence; an end token is its last."""
+    """Return ``(rows, length)``: the sentence of each token; an end token is its last."""
     ends = target.eq(eos).long()
     return ends.cumsum(1) - ends
 
@@ -349,7 +349,7 @@ def _scores_of_words(
     words: Tensor,
     rivals: bool,
 ) -> Tensor:
-    """Return ``(words, 1 or 3)`` scores, with the logits of a part of the states in memory.
+    """Return ``(words, 1 or 3)`` scores; the logits of a part of the states are in memory.
 
     ``state_of_word``: ``(words,)`` the number of the state that predicts each word.
     """
@@ -358,8 +358,9 @@ def _scores_of_words(
     columns = 3 if rivals else 1
     scores = torch.empty(len(words), columns, dtype=torch.float64, device=words.device)
     for start in range(0, tokens, rows):
-        log_probs = _log_probs(models, states, slice(start, start + rows))
-        is_here = (state_of_word >= start) & (state_of_word < start + rows)
+        stop = start + rows
+        log_probs = _log_probs(models, states, slice(start, stop))
+        is_here = (state_of_word >= start) & (state_of_word < stop)
         index = is_here.nonzero().squeeze(1)
         state = state_of_word[index] - start
         word = words[index]
@@ -402,7 +403,8 @@ def _states(
     examples = [row.example for row in batch]
     # Numbers of sources are in order of appearance, and so are the examples kept for them.
     example_of_source = dict(zip(sources.tolist(), examples, strict=True))
-    source_inputs = builder.collate(list(example_of_source.values()))["net_input"]
+    distinct = list(example_of_source.values())
+    source_inputs = builder.collate(distinct)["net_input"]
     target_inputs = builder.collate(examples)["net_input"]
     net_input = {
         **source_of(source_inputs),
@@ -444,9 +446,9 @@ class ScoredSpan:
 
 @dataclass(frozen=True)
 class ScoredCorpus:
-    """A parallel corpus, and how much context its sentences are scored in.
+    """A parallel corpus whose sentences are scored in context.
 
-    ``context``: most sentences before a sentence; None: documents are cut as for training.
+    ``context``: most sentences before each; None: documents are cut as for training.
     """
 
     source: CorpusSide
@@ -460,7 +462,7 @@ class ScoredCorpus:
 
     @cached_property
     def spans(self) -> list[ScoredSpan]:
-        """Spans in which every sentence is scored once, in order."""
+        """The spans to score, in order."""
         spans = []
         for number, document in enumerate(self.source.documents):
             if self.context is None:
@@ -485,7 +487,8 @@ class ScoredCorpus:
 
     def plain(self, span: ScoredSpan) -> Sequence[str]:
         """Return the source of a span as plain text."""
-        return self.source.documents[span.document][span.begin : span.end]
+        document = self.source.documents[span.document]
+        return document[span.begin : span.end]
 
 
 def token_scores(
@@ -567,7 +570,7 @@ def shuffled_order(count: int) -> list[int]:
 
 
 def put_back(items: Iterable[_Item], order: Sequence[int]) -> list[_Item]:
-    """Return items that stand in ``order`` in the order of the text."""
+    """Undo an ``order`` of items."""
     places = sorted(zip(order, items, strict=True), key=itemgetter(0))
     return [item for _, item in places]
 
@@ -614,10 +617,10 @@ def score_items(
 def with_cue_places(
     task: Any, encoder: TextPipeline, items: Sequence[Item], plain: Sequence[Item], whole: bool
 ) -> list[Item]:
-    """Return the items grouped by the place of their cue, where documents are cut into chunks.
+    """Return items grouped by the place of their cue, if documents are cut into chunks.
 
     The group ``cue``: in the chunk of the last sentence, in its context, or before it. Another is
-    ``cue at distance``. ``plain``: the same items as text.
+    ``cue at distance``. ``plain``: the items as text.
     """
     unit = task.examples.unit
     has_chunks = unit.has_chunks or not whole

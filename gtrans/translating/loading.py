@@ -37,7 +37,7 @@ _MODEL_CHOICES = {"_name", "arch", "task", "criterion", "optimizer", "lr_schedul
 
 
 def decoding_device(cpu: bool = False, fp16: bool = False) -> torch.device:
-    """Return CUDA if there is a device, unless ``cpu``; raise GtransError for fp16 on a CPU."""
+    """Return CUDA if there is one, unless ``cpu``; raise GtransError for fp16 on a CPU."""
     device = torch.device("cuda" if torch.cuda.is_available() and not cpu else "cpu")
     if fp16 and device.type == "cpu":
         raise GtransError("`--fp16` needs a CUDA device; leave it out.")
@@ -137,7 +137,7 @@ def _task_of(
 
 
 def set_chunks(task: Any, max_doc_tokens: int | None, overlap: int) -> None:
-    """Let the task of a checkpoint cut documents otherwise than in training.
+    """Let a task cut documents otherwise than in training.
 
     ``max_doc_tokens``: None: as in training; ``overlap``: sentences shared with the chunk before.
     """
@@ -187,7 +187,7 @@ def stored_fingerprint(state: Mapping[str, Any], path: str) -> ModelFingerprint:
 
 
 def check_described(state: Mapping[str, Any], path: str | Path) -> None:
-    """Reject a checkpoint without options; of this task, an unknown model or wrong types, too.
+    """Raise GtransError for a checkpoint without options, or of this task with wrong ones.
 
     Call :func:`import_plugin` before.
     """
@@ -205,7 +205,7 @@ def check_described(state: Mapping[str, Any], path: str | Path) -> None:
 
 
 def check_overrides(path: str, overrides: Mapping[str, Any]) -> None:
-    """Reject overrides that name no option of a checkpoint, or one such as ``arch``."""
+    """Raise GtransError for overrides of unknown options, or of ``arch`` and the like."""
     if not overrides:
         return
     refuse_folders([path])

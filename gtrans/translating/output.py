@@ -1,8 +1,8 @@
 """The output of a translation, which appears when it is complete.
 
-Finished batches are kept in ``OUTPUT.*.partial``, from which the same command goes on after an
-interruption. ``OUTPUT.made.json`` holds the provenance of a finished translation. The standard
-output, a device or a FIFO has neither file.
+``OUTPUT.*.partial`` keeps finished batches, from which the same command goes on;
+``OUTPUT.made.json`` holds the provenance of a finished translation. The standard output, a device
+or a FIFO has neither.
 """
 
 from __future__ import annotations
@@ -92,12 +92,12 @@ def json_lines(
 
 @dataclass(frozen=True)
 class TranslationRecord:
-    """The provenance of a translation, and its digest.
+    """The provenance of a translation.
 
     Attributes:
-        provenance: digests of ``checkpoints``, ``input`` and ``preparation``, options, and version.
-        names: the paths of these files, as they were given.
-        replaced_digest: digest of the file before, which stays if the writing is interrupted.
+        provenance: digests of ``checkpoints``, ``input`` and ``preparation``, options, version.
+        names: the paths of these files, as given.
+        replaced_digest: of the file before, which stays if the writing is interrupted.
     """
 
     provenance_digest: str
@@ -115,7 +115,7 @@ def path_beside(output: StrPath, suffix: str) -> Path:
 
 
 def read_record(output: StrPath) -> TranslationRecord | None:
-    """Return the record of a translation, or None; raise GtransError if the file is no record."""
+    """Return the record of a translation, or None; raise GtransError for another file."""
     path = path_beside(output, RECORD_SUFFIX)
     try:
         fields = read_object(path)
@@ -174,7 +174,7 @@ class PartKey(NamedTuple):
 
 
 class Output:
-    """A file that is written when everything is translated, and the finished work until then.
+    """A file that is written when everything is translated; until then, the finished work.
 
     Attributes:
         has_file: whether ``path`` is a file, beside which others can stand.
@@ -199,7 +199,7 @@ class Output:
         return path_beside(self.path, f".{self.provenance_digest[:12]}.partial")
 
     def is_finished(self) -> bool:
-        """Return whether the file is this translation already, and ``force`` was not given."""
+        """Return whether the file is this translation already."""
         if not self.has_file:
             return False
         with locked(self.path):
@@ -273,7 +273,7 @@ class Output:
             raise unwritable(self.partial, error) from None
 
     def write(self, contents: bytes, names: Mapping[str, Any], sentences: int) -> None:
-        """Write the complete translation, compressed if its name ends in ``.gz``, and the record.
+        """Write the translation, compressed if its name ends in ``.gz``, and the record.
 
         ``names``: the paths for the record.
         """

@@ -1,4 +1,4 @@
-"""Texts on their way: read, cut into rows and batches, translated, and written as they were."""
+"""Texts on their way: read, cut into batches, translated, written."""
 
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ class LinesOfText:
     """A text whose output has a line for each of its lines; see also ``DocumentFile``.
 
     Attributes:
-        layout: the lines of the output, None in place of each translation.
-        sentence_places: the file and line of each sentence, for messages.
+        layout: the lines of the output; None: a translation.
+        sentence_places: file and line of each sentence, for messages.
     """
 
     path: str
@@ -150,9 +150,7 @@ class LinesOfText:
 class Translation:
     """A text with its batches and its translations.
 
-    Attributes:
-        documents: the sentences of each document as tokens.
-        sentence_count: number of sentences.
+    ``documents``: the sentences of each document as tokens.
     """
 
     def __init__(
@@ -163,7 +161,7 @@ class Translation:
         options: DecodingOptions,
         contents: Sequence[object],
     ) -> None:
-        """Encode the sentences; ``contents``: everything in the text that the output depends on."""
+        """``contents``: all in the text that the output depends on."""
         self.translator = translator
         self.source = source
         self.options = options
@@ -238,7 +236,7 @@ class Translation:
             self._progress.update(self._store(number, translations))
 
     def _store(self, number: int, translations: list[Translations]) -> int:
-        """Store the translations of a batch; return how many sentences progress lacks."""
+        """Store the translations of a batch; return the sentences not yet counted."""
         written = 0
         for index, row in zip(self._batches[number], translations, strict=True):
             self._translated[index] = row
@@ -251,7 +249,7 @@ class Translation:
         return not self._counted
 
     def parts_of(self, number: int) -> dict[tuple[int, int], PartsOfDocument]:
-        """Return the parts that an earlier run translated, by document and part."""
+        """Return the parts of a batch that an earlier run translated."""
         parts = {}
         for key, stored in self.output.parts.items():
             if key.batch != number:
@@ -314,7 +312,7 @@ def _alternatives_of(row: Sequence[Any]) -> Translations:
 
 
 class BatchOfText(NamedTuple):
-    """A batch of a text; without rows if the text has no batch left."""
+    """A batch of a text; without rows if no batch is left."""
 
     translation: Translation
     number: int
@@ -329,7 +327,7 @@ class BatchOfText(NamedTuple):
 
 
 class OpenTexts(ExitStack):
-    """Texts that are locked against other processes from first to last batch.
+    """Texts, locked from first to last batch.
 
     ``failed`` is called with the path of a text that cannot be opened.
     """
@@ -362,7 +360,7 @@ def decode_texts(
     translations: Sequence[Translation],
     failed: Callable[[str, Exception], None],
 ) -> Iterator[Translation]:
-    """Decode texts, here or in ``options.workers`` processes; yield each when it is decoded."""
+    """Decode texts, here or in ``options.workers`` processes; yield each finished one."""
     if not translations:
         return
     sentences = sum(translation.sentence_count for translation in translations)
@@ -442,8 +440,8 @@ def with_direction(selection: TextSelection, translator: Translator) -> TextSele
 class TextToTranslate:
     """The text of ``--input``, one line or row a sentence.
 
-    All boundaries between documents (empty lines, lines ``<d>``) are kept. A translation that would
-    be read as a boundary is written as U+FFFD. ``lines``: plain text; None: the text has rows.
+    Boundaries between documents (empty lines, ``<d>``) stay. A translation that reads as a boundary
+    is written as U+FFFD. ``lines``: plain text; None: the text has rows.
     """
 
     path: str
@@ -453,7 +451,7 @@ class TextToTranslate:
 
     @classmethod
     def open(cls, path: str, output: str, options: DecodingOptions) -> TextToTranslate:
-        """Read plain text, and find mistakes in names before models are loaded."""
+        """Read the text, and find mistakes before models are loaded."""
         if output != STANDARD_STREAM:
             prepared = [] if options.data is None else prepared_files(options.data)
             source = "/dev/stdin" if path == STANDARD_STREAM else path
@@ -522,7 +520,7 @@ def files_to_translate(
     format: str | None = None,
     split_sentences: bool | None = None,
 ) -> list[FileToTranslate]:
-    """Return the files of documents in ``sources``, files and folders, before models are loaded."""
+    """Return the files of documents in files and folders, and find mistakes in them."""
     check_output_folder("--output-dir", output_dir, sources)
     suffix = ".jsonl" if options.nbest else ""
     files = []
@@ -610,7 +608,7 @@ def _check_targets(files: Sequence[FileToTranslate], options: DecodingOptions) -
 def translate_stream(translator: Translator, options: DecodingOptions) -> None:
     """Translate the standard input to the standard output.
 
-    A document is written as soon as an empty line, ``<d>`` or the end of the input closes it.
+    A document is written when an empty line, ``<d>`` or the end of the input closes it.
     """
     has_boundaries = not options.nbest and not options.search.free
     for part in _parts_of_stream():
@@ -706,7 +704,7 @@ class Outcome:
         self._finished.append(translation)
 
     def report_finished(self, others: int) -> None:
-        """Say which texts an earlier run translated; ``others``: number of other texts."""
+        """Print which texts an earlier run translated; ``others``: how many it did not."""
         if self._finished and self._output_dir is None:
             path = self._finished[0].output.path
             print_message(f"'{path}' is already this translation; `--force` translates anew")
@@ -718,7 +716,7 @@ class Outcome:
             )
 
     def was_written(self, translation: Translation) -> None:
-        """Count a translated text, and print what could not be kept of its form."""
+        """Count a translated text, and print its notes."""
         self._written.append(translation)
         for note in translation.source.notes:
             print_message(str(note))
@@ -726,7 +724,7 @@ class Outcome:
             self._places_by_kind[note.kind] = places + note.count
 
     def report(self, unsaid_warnings: int) -> None:
-        """Say how many sentences are translated; raise GtransError if a text is not."""
+        """Print how many sentences are translated; raise GtransError if a text is not."""
         if unsaid_warnings > 0:
             print_message(f"warning: the same holds for {unsaid_warnings} more files")
         sentences = sum(translation.sentence_count for translation in self._written)

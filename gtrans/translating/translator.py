@@ -52,20 +52,19 @@ class EncodedSentence(NamedTuple):
 
 
 class TrainingLimit(NamedTuple):
-    """The most tokens of a sentence in training, and the option that limits them."""
+    """The most tokens of a sentence in training, by an option."""
 
     tokens: int
     option: str
 
 
 class Translator:
-    """Models, and the step that turns their output into text.
+    """Models that translate documents.
 
     ``Translator.load("model.pt").translate(documents)`` is ``gtrans translate`` from Python.
 
     Attributes:
         preparation: digest of the preparation.
-        limit: the longest sentence in training.
         checkpoints: their digests.
         warned: names of texts that models can hardly translate.
     """
@@ -148,7 +147,7 @@ class Translator:
         A free search (``SearchOptions(free=True)``) gives one text for a document.
 
         Raises:
-            GtransError: a sentence is empty or too long, or a document is no list of sentences.
+            GtransError: a sentence is empty or too long, or a document is no list.
         """
         return best_of(self.alternatives(documents))
 
@@ -196,8 +195,8 @@ class Translator:
     ) -> None:
         """Warn about text that models can hardly translate.
 
-        Unknown words, tokenised text and other languages are reported once for a ``name``, and for
-        the first texts only; sentences longer than any in training always.
+        Unknown words, tokenised text and other languages are reported once for each of the first
+        names; sentences longer than any in training always.
         """
         ids = [sentence.ids for sentence in chain.from_iterable(encoded)]
         if name not in self.warned:
@@ -280,7 +279,7 @@ class Translator:
         return make_batches(lengths, self.max_tokens, self.generator.rows_at_once)
 
     def sentences_in(self, row: Example, translations: Translations) -> int:
-        """Return how many sentences a decoded row translates."""
+        """Return how many sentences of a row are translated."""
         return int(row["predicted_sentences"]) if self.free else len(translations)
 
     def joined_rows(
@@ -289,7 +288,7 @@ class Translator:
         rows_of_documents: Sequence[Sequence[Example]],
         sources: Sequence[Sequence[str]],
     ) -> list[Translations]:
-        """Return the translations of documents from those of all rows, in order."""
+        """Return the translations of documents from all rows, in order."""
         rows = iter(translated)
         documents = []
         for document in rows_of_documents:
@@ -402,10 +401,7 @@ def _training_limit(path: str, model: Any, unit: Unit) -> TrainingLimit:
 
 
 class ProcessTask(NamedTuple):
-    """The rows of a batch for a process, and the parts that an earlier run finished.
-
-    ``finished``: see :class:`gtrans.search.part_search.Parts`.
-    """
+    """A batch for a process; ``finished``: see :class:`gtrans.search.part_search.Parts`."""
 
     rows: list[Example]
     finished: dict[tuple[int, int], PartsOfDocument]

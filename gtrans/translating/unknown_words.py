@@ -21,11 +21,11 @@ _JOINER = "\u200d"
 def unknown_words(
     name: str, sentences: Iterable[str], lang: str, lacking: Callable[[str], Sequence[str]]
 ) -> str:
-    """Return a line with the number of unknown words of a text, and the first of them, or "".
+    """Return a line with the number of unknown words of a text, and the first ones, or "".
 
     Args:
-        name: name of the text, for the line.
-        lacking: returns the words of a sentence that have a subword outside of the vocabulary.
+        name: the text, for the line.
+        lacking: returns the words of a sentence with subwords outside of the vocabulary.
     """
     has_words = language_code(lang) not in WITHOUT_SPACES
     shown: dict[str, None] = {}  # in their order
@@ -37,10 +37,11 @@ def unknown_words(
             total += len(words)
             count += _number_of_words(sentence, unknown)
         else:
-            total += sum(map(len, words))
-            count += sum(map(len, unknown))
+            total += sum(len(word) for word in words)
+            count += sum(len(word) for word in unknown)
         for word in unknown:
-            shown[word.strip(_PUNCTUATION) or word] = None
+            bare = word.strip(_PUNCTUATION)
+            shown[bare or word] = None
     if not count:
         return ""
     first = ", ".join(list(shown)[:_SHOWN])
@@ -82,8 +83,7 @@ def words_of_subwords(subwords: Sequence[str], lang: str) -> list[list[str]]:
 def with_symbols(source: str, translation: str) -> str:
     """Return a translation with the symbols and emoji of its source that it lacks.
 
-    First and last symbols of the source stay first and last; any other keeps its share of the
-    words before it.
+    First and last symbols stay first and last; others keep their share of words before them.
     """
     words = translation.split(" ")
     insertions: list[tuple[int, str]] = []
@@ -106,8 +106,6 @@ def with_symbols(source: str, translation: str) -> str:
 
 @dataclass
 class _Symbol:
-    """A symbol that is no punctuation, and where it starts."""
-
     start: int
     text: str
 
