@@ -1,6 +1,6 @@
-"""The fingerprint of a model: vocabularies, preparation and unit, which its checkpoint stores.
+"""The fingerprint of a model: its vocabularies, preparation and unit.
 
-It is in fairseq's ``task_state``, so that a checkpoint translates without its data folder.
+With it, in fairseq's ``task_state``, a checkpoint translates without its data folder.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ class ModelFingerprint:
     """Vocabularies, preparation and unit of a model.
 
     Attributes:
-        languages: source and target; empty if they are several or unknown.
+        languages: source and target; empty: several or unknown.
         preparation: None: not by ``gtrans prepare``.
-        unit: options of the unit and its special tokens.
-        version: version of gtrans that wrote it.
+        unit: its options and special tokens.
+        version: of gtrans.
     """
 
     languages: tuple[str, str]
@@ -48,7 +48,7 @@ class ModelFingerprint:
     version: str = __version__
 
     def state(self) -> dict[str, Any]:
-        """Return the fingerprint in types that every checkpoint can hold."""
+        """Return the fingerprint in types for a checkpoint."""
         prepared = None
         if self.preparation is not None:
             prepared = {
@@ -131,7 +131,7 @@ class ModelFingerprint:
         return digest_of_values(self.languages, vocabularies, prepared, dict(self.unit))
 
     def differences(self, other: ModelFingerprint) -> list[str]:
-        """Describe differences in languages, vocabularies and, if both are known, preparation."""
+        """Describe differences in languages, vocabularies and known preparations."""
         differences = []
         are_known = all(self.languages) and all(other.languages)
         if are_known and self.languages != other.languages:
@@ -148,7 +148,7 @@ class ModelFingerprint:
         return differences
 
     def data_folder(self) -> tempfile.TemporaryDirectory[str]:
-        """Return a temporary folder with the files of a data folder, without the corpus."""
+        """Return a temporary data folder without a corpus."""
         # transformers reads the tokenizer of a BERT from a folder only: its class and options stand
         # in several files there, and older tokenizers are no single file.
         folder = tempfile.TemporaryDirectory(prefix="gtrans-")
@@ -162,22 +162,19 @@ class ModelFingerprint:
 
 
 def published(checkpoint: Mapping[str, Any]) -> dict[str, str]:
-    """Return name and licence of the published model that a model is, or started from."""
+    """Return name and licence of the published model in a checkpoint or at its start."""
     return dict((checkpoint.get("task_state") or {}).get(PUBLISHED) or {})
 
 
 def report_missing_fingerprint(checkpoint: str | Path) -> None:
-    """Print that a checkpoint, such as fairseq's own, has no fingerprint."""
+    """Print that a checkpoint has no fingerprint."""
     print_message(f"{checkpoint}: no fingerprint: it does not say what it was made from")
 
 
 def check_same_fingerprint(
     paths: Sequence[str | Path], fingerprints: Sequence[ModelFingerprint | None]
 ) -> None:
-    """Raise GtransError if checkpoints differ in vocabulary, preparation, unit or special tokens.
-
-    Checkpoints without a fingerprint are left out.
-    """
+    """Raise GtransError if checkpoints with a fingerprint differ in it, but for the version."""
     first_path: str | Path = ""
     first: ModelFingerprint | None = None
     for path, fingerprint in zip(paths, fingerprints, strict=True):
@@ -196,7 +193,7 @@ def check_same_fingerprint(
 
 
 def check_same_data(first: str, others: Sequence[str], languages: Sequence[str]) -> None:
-    """Raise GtransError if dictionaries or preparations of ``--data A:B`` differ from the first."""
+    """Raise GtransError if folders of ``--data A:B`` differ in dictionary or preparation."""
     prepared = Preparation.read(Path(first))
     for folder in others:
         differences = []

@@ -20,7 +20,7 @@ from gtrans.modules.file_values import check_storage, check_values, reading, rea
 
 
 def register_safe_globals() -> None:
-    """Allow the harmless classes that fairseq saves besides tensors and plain containers."""
+    """Allow the harmless classes that fairseq saves in checkpoints."""
     import collections
 
     import numpy as np
@@ -87,7 +87,7 @@ _intact: set[tuple[int, int, int, int]] = set()
 
 
 def load_tensors(path: Path, in_memory: bool = True) -> Any:
-    """Return whatever ``torch.save`` wrote into a file; raises as :func:`read_checkpoint` does."""
+    """Return what ``torch.save`` wrote; raise as :func:`read_checkpoint`."""
     register_safe_globals()
     # Only torch's format since 1.6 can be mapped into memory.
     zipped = zipfile.is_zipfile(path)
@@ -180,7 +180,7 @@ def write_checkpoint(state: dict[str, Any], target: Path) -> None:
 
 
 def _refused(path: Path, error: Exception) -> list[str]:
-    """Return the classes and functions for which torch refused ``path``; none if it is broken."""
+    """Return the classes and functions for which torch refused a file."""
     if not isinstance(error, pickle.UnpicklingError):
         return []
     try:
@@ -193,7 +193,7 @@ def _refused(path: Path, error: Exception) -> list[str]:
 def check_shapes(
     state: Mapping[str, Tensor], own: Mapping[str, Tensor], path: str | Path = "it"
 ) -> None:
-    """Raise GtransError unless ``state`` has the names, shapes and kinds of numbers of ``own``."""
+    """Raise GtransError unless ``state`` has the names, shapes and types of ``own``."""
     unknown = [name for name in state if name not in own]
     if unknown:
         raise GtransError(f"{path}: this model does not have {_first_names(unknown)}.")

@@ -2,8 +2,8 @@
 
 =================  =============================================================================
 ``g-transformer``  the authors' G-Transformer: ``{'args': Namespace, 'model': state dict}``
-``fairseq``        mBART and ``transformer`` as fairseq saves them (``model.pt``): the same, or
-                   ``cfg`` in place of ``args``
+``fairseq``        mBART and ``transformer`` of fairseq (``model.pt``): the same, or ``cfg`` in
+                   place of ``args``
 ``huggingface``    :mod:`gtrans.conversion.hugging_face`
 =================  =============================================================================
 
@@ -85,7 +85,7 @@ class Tokens:
     """How the published model of a folder reads text.
 
     Attributes:
-        words: subwords of both sides, in the order of their rows.
+        words: subwords of both sides, by row.
         state: entries of ``prepare.json``.
         files: contents by name.
     """
@@ -102,11 +102,11 @@ class ForeignCheckpoint:
     Attributes:
         state: parameters under their names in this project.
         options: options under the names of fairseq's Transformer.
-        original, ignored: names of all entries, and of those that are not parameters.
-        langs: languages whose tokens follow the dictionary's own entries.
+        original, ignored: names of all entries, and of entries without parameters.
+        langs: languages whose tokens follow the dictionary.
         special_tokens: see :class:`gtrans.data.frame.Frame`.
         doc_mode: ``partial`` if the names of tensors point to group attention, else ``full``.
-        fingerprint: what ``gtrans trim-vocab`` stored.
+        fingerprint: of ``gtrans trim-vocab``.
         without_mask: the embeddings may lack the mask.
         card: ``name`` and ``licence``.
     """
@@ -148,7 +148,7 @@ class ForeignCheckpoint:
 def rename_parameters(
     tensors: Mapping[str, Tensor], renames: Renames
 ) -> tuple[dict[str, Tensor], list[str]]:
-    """Return the parameters under this project's names, and the names of all other entries."""
+    """Return the parameters under this project's names, and the names of other entries."""
     state: dict[str, Tensor] = {}
     ignored: list[str] = []
     for original, tensor in tensors.items():
@@ -171,12 +171,12 @@ def foreign_checkpoint(
     is_tied: bool = False,
     **more: Any,
 ) -> ForeignCheckpoint:
-    """Make the checkpoint of another program, with an entry for each of its shared tables.
+    """Return the checkpoint of another program, with an entry for each shared table.
 
     Args:
         renames: a name in :data:`RENAMES`.
         tensors: parameters under their names there.
-        is_tied: whether a missing table is the same as the others.
+        is_tied: a missing table is the same as the others.
         more: attributes of :class:`ForeignCheckpoint`.
     """
     state, ignored = rename_parameters(tensors, RENAMES[renames])
@@ -282,9 +282,9 @@ def flat_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _tokens_beside(path: Path, *languages: str | None) -> Tokens | None:
-    """Return Moses, fastBPE and the dictionaries in the folder of a Transformer, if any.
+    """Return the fastBPE codes and dictionaries beside a Transformer, if any.
 
-    The codes of fastBPE have a third column with counts, and merges as in subword-nmt's 0.2.
+    The codes have a third column with counts, and merges as in subword-nmt's 0.2.
     """
     found = [path.with_name(name) for name in _CODES if path.with_name(name).is_file()]
     dictionaries = [path.with_name(f"dict.{lang}.txt") for lang in languages]

@@ -36,14 +36,14 @@ _OF_TRAINING = re.compile(r"checkpoint(\d+|_\d+_\d+|_best|_last)\.pt")
 
 @dataclass
 class Checkpoint:
-    """A checkpoint of this project or of fairseq; ``state`` is the dictionary in the file."""
+    """A checkpoint of this project or of fairseq; ``state``: the contents of the file."""
 
     path: Path
     state: dict[str, Any]
 
     @classmethod
     def read(cls, path: Path, in_memory: bool = True) -> Checkpoint:
-        """Read a file, with the arguments and errors of :func:`read_checkpoint`."""
+        """See :func:`read_checkpoint`."""
         return cls(path, read_checkpoint(path, in_memory))
 
     @property
@@ -60,7 +60,7 @@ class Checkpoint:
 
     @cached_property
     def fingerprint(self) -> ModelFingerprint | None:
-        """The fingerprint in the checkpoint, or None; it must fit the embeddings."""
+        """The fingerprint, or None; it must fit the embeddings."""
         return ModelFingerprint.of_checkpoint(self.state, self.path)
 
     @cached_property
@@ -69,7 +69,7 @@ class Checkpoint:
         return digest(self.path)
 
     def options(self, group: str) -> dict[str, Any]:
-        """Return :func:`~gtrans.checkpoints.reading.options_of` the checkpoint."""
+        """See :func:`~gtrans.checkpoints.reading.options_of`."""
         return options_of(self.state, group)
 
     def check_fit(self) -> None:
@@ -122,7 +122,7 @@ class Checkpoint:
             extra.pop(name, None)
 
     def report_ema(self) -> None:
-        """Print that fairseq's moving average of the parameters is left out, if there is one."""
+        """Print that fairseq's moving average of parameters, if any, is left out."""
         if "ema" in (self.state.get("extra_state") or {}):
             print_message(f"{self.path}: its moving average of parameters (EMA) is left out")
 
@@ -161,13 +161,13 @@ def is_average(path: Path) -> bool:
 
 
 def average_checkpoints(paths: Sequence[Path], target: Path, force: bool = False) -> int:
-    """Write a checkpoint with the means of all parameters, and return their number.
+    """Write the means of all parameters; return their number.
 
-    Everything else is copied from the last checkpoint, except the state of the optimizer.
+    All else comes from the last checkpoint, except the state of the optimizer.
     """
     check_output("--output", target, paths)
-    trained = _OF_TRAINING.fullmatch(target.name)
-    if trained and target.resolve().parent in {path.resolve().parent for path in paths}:
+    folders = {path.resolve().parent for path in paths}
+    if _OF_TRAINING.fullmatch(target.name) and target.resolve().parent in folders:
         raise GtransError(
             f"`--output` '{target}': the training in its folder has checkpoints of this name; give "
             "another, such as average.pt."
@@ -225,7 +225,7 @@ class _Sum:
                 raise GtransError(f"{checkpoint.path}: {name} differs from {name} of {first_path}.")
 
     def means(self, last: Checkpoint, count: int) -> dict[str, Tensor]:
-        """Return the means in the types of ``last``; parameters that it shares stay shared."""
+        """Return the means in the types of ``last``; shared parameters stay shared."""
         means: dict[str, Tensor] = {}
         shared: dict[tuple[int, torch.Size], Tensor] = {}
         for name, tensor in last.tensors.items():

@@ -91,8 +91,7 @@ def convert(
 
     Args:
         program: one of :data:`SOURCES`.
-        path: file, or folder for programs that write one.
-        data: folder of the model's dictionaries; None: they are in the checkpoint or beside it.
+        data: folder with the dictionaries; None: they are in the checkpoint or beside it.
         source_lang, target_lang: None: as in the checkpoint.
         positions: new number of learned positions.
         force: replace ``target`` even if it is no converted checkpoint.
@@ -143,7 +142,7 @@ def convert(
 
 
 def is_converted(path: Path) -> bool:
-    """Return whether ``gtrans convert`` wrote a file, and nobody trained the model since."""
+    """Return whether ``gtrans convert`` wrote a file, not yet trained."""
     checkpoint = Checkpoint.read(path, in_memory=False)
     return "task_state" in checkpoint.state and checkpoint.updates == 0
 
@@ -291,9 +290,8 @@ def _model_options(
 ) -> GTransformerConfig:
     """Return options of the model that fits a checkpoint.
 
-    ``joint``: both sides share one dictionary; ``named_mode``: doc_mode by the names of tensors.
+    ``joint``: the sides share a dictionary; ``named_mode``: doc_mode by names of tensors.
     """
-
     options = {name: value for name, value in options.items() if value is not None}
     preset = PRESETS.get(str(options.get("arch")), PRESETS["gtransformer"])
     tops: dict[str, Any] = {
@@ -352,7 +350,7 @@ def _count(state: Mapping[str, Tensor], side: str, part: str) -> int:
 
 
 def _extend_positions(state: dict[str, Tensor], positions: int, path: Path) -> None:
-    """Extend the position tables in ``state`` to ``positions`` positions, in place.
+    """Extend the position tables to ``positions`` positions, in place.
 
     New positions are copies of the table, as in Longformer (Beltagy et al. 2020): neighbouring
     positions stay as learnt except at the seams, and short texts do not change.

@@ -85,9 +85,9 @@ M2M100 = (
 
 
 class _Side(NamedTuple):
-    """The vocabulary of one side, with the row of each entry in the published tables.
+    """The vocabulary of one side, with the rows in the published tables.
 
-    ``words`` begins with the four special tokens; None: an entry without a row.
+    ``words`` begins with the four special tokens; None: no row.
     """
 
     words: dict[str, int | None]
@@ -145,10 +145,11 @@ def _check_config(config: Mapping[str, Any], path: Path) -> None:
             f"{path}: the model is of type '{kind}', not mbart, marian (OPUS-MT) or m2m_100 "
             "(M2M100, NLLB-200)."
         )
-    for name, wanted in _NEEDED.items():
-        if type(config.get(name)) is not wanted:
+    for name, needed in _NEEDED.items():
+        value = config.get(name)
+        if type(value) is not needed:
             raise GtransError(
-                f"{path}: '{name}' is {config.get(name)!r}, not of type {wanted.__name__}; "
+                f"{path}: '{name}' is {value!r}, not of type {needed.__name__}; "
                 "download the file again."
             )
 
@@ -200,8 +201,8 @@ def _as_mbart(model: ForeignCheckpoint, folder: Path, config: Mapping[str, Any])
 def _as_marian(model: ForeignCheckpoint, folder: Path, config: Mapping[str, Any]) -> None:
     """Set rows, subwords and languages of OPUS-MT.
 
-    Its first decoder input is the embedding of padding, which is zero after Marian's conversion: it
-    becomes the row of ``<s>``, which the decoder reads in place of ``</s>``.
+    Its first decoder input, the embedding of padding (zero after Marian's conversion), becomes the
+    row of ``<s>``, which the decoder reads in place of ``</s>``.
     """
     activation = str(config["activation_function"])
     activation = "swish" if activation == "silu" else activation
@@ -268,7 +269,7 @@ def _with_sentencepiece(
 ) -> None:
     """Set rows, subwords and languages of mBART, M2M100 and NLLB-200.
 
-    ``languages``: behind the subwords; none: as the files of the tokenizer say.
+    ``languages``: behind the subwords; none: by the tokenizer's files.
     """
     path = _file(folder, _MODEL)
     subwords = model_subwords(load_sentencepiece(path))
@@ -308,7 +309,7 @@ def _check_rows(numbers: Mapping[str, int]) -> None:
 
 
 def _check_tokenizer(folder: Path, path: Path, numbers: Mapping[str, int]) -> None:
-    """Raise GtransError if most entries have other rows in ``tokenizer.json``, if there is one."""
+    """Raise GtransError if most entries have other rows in ``tokenizer.json``."""
     model = _entries(folder, "tokenizer.json").get("model") or {}
     vocabulary = model.get("vocab") or {}
     if isinstance(vocabulary, list):  # with the score of each subword
@@ -321,7 +322,7 @@ def _check_tokenizer(folder: Path, path: Path, numbers: Mapping[str, int]) -> No
 
 
 def _check_subwords(paths: Sequence[Path], sides: Sequence[_Side]) -> None:
-    """Raise GtransError if models of subwords do not fit the vocabulary; a few may be missing."""
+    """Raise GtransError if many subwords of the models are not in the vocabulary."""
     models: list[set[str]] = []
     for path, side in zip(paths, sides, strict=True):
         subwords = set(model_subwords(load_sentencepiece(path)))
@@ -352,8 +353,10 @@ def _check_known(side: _Side, known: set[str], folder: Path, names: str) -> None
 def _check_exchanged(paths: Sequence[Path], source: str | None, target: str | None) -> None:
     if source is None or target is None:
         return
-    source_words, target_words = function_words(source), function_words(target)
-    only_source, only_target = source_words - target_words, target_words - source_words
+    source_words = function_words(source)
+    target_words = function_words(target)
+    only_source = source_words - target_words
+    only_target = target_words - source_words
     if not _is_of(paths[0], only_target, only_source):
         return
     if not _is_of(paths[1], only_source, only_target):
@@ -367,10 +370,9 @@ def _check_exchanged(paths: Sequence[Path], source: str | None, target: str | No
 
 def _is_of(path: Path, words: Set[str], others: Set[str]) -> bool:
     """Return whether frequent subwords of a model are ``words`` of a language, not ``others``."""
+    subwords = model_subwords(load_sentencepiece(path))
+    whole_words = [subword for subword in subwords if subword.startswith(SPACE)]
     frequent: set[str] = set()
-    whole_words = [
-        subword for subword in model_subwords(load_sentencepiece(path)) if subword.startswith(SPACE)
-    ]
     for subword in whole_words[:_FREQUENT]:
         frequent.add(subword.removeprefix(SPACE).lower())
     found = len(frequent & words)
@@ -396,7 +398,7 @@ def _store_pipeline(
 def _reorder_tables(model: ForeignCheckpoint, sides: Sequence[_Side]) -> None:
     """Put the rows of all tables in the order of the vocabulary; shared tables stay shared.
 
-    Rows that a model lacks are zero, with a bias that keeps them from being written.
+    Missing rows are zero, with a bias that keeps them from being written.
     """
     state = model.state
     arranged: dict[int, Tensor] = {}
@@ -425,7 +427,7 @@ def _reorder_tables(model: ForeignCheckpoint, sides: Sequence[_Side]) -> None:
 
 
 def _languages(folder: Path, words: int) -> dict[str, int]:
-    """Return the languages of M2M100 or NLLB-200 with their rows, which follow ``words`` others."""
+    """Return the rows of the languages of M2M100 or NLLB-200, behind ``words`` others."""
     added = _entries(folder, "tokenizer.json").get("added_tokens", ())
     languages: dict[str, int] = {}
     for token in added:
@@ -474,7 +476,7 @@ def _file(folder: Path, name: str) -> Path:
 
 
 def _card(folder: Path, config: Mapping[str, Any]) -> dict[str, str]:
-    """Return name and licence from the model's own card, the header of ``README.md``."""
+    """Return name and licence in the header of ``README.md``."""
     card = {"name": str(config.get("_name_or_path") or folder.resolve().name)}
     path = folder / "README.md"
     text = path.read_text("utf-8-sig", "replace") if path.is_file() else ""

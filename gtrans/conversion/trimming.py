@@ -1,7 +1,7 @@
 """Removal of the subwords that a corpus does not use from a pretrained model.
 
 A corpus of two languages uses about a tenth of mBART's 250,000 subwords. Trimming keeps all special
-tokens, all subwords of the binarised corpus, and their single characters, so that other text in the
+tokens, the subwords of the binarised corpus, and their characters, with which other text in the
 same alphabets can be segmented. Logits of kept subwords stay the same.
 """
 
@@ -54,7 +54,7 @@ class Trimmed(NamedTuple):
 
 
 def is_trimmed(path: Path) -> bool:
-    """Return whether ``gtrans trim-vocab`` wrote a file: it lies beside a trimmed checkpoint."""
+    """Return whether a file lies beside a checkpoint of ``gtrans trim-vocab``."""
     checkpoint = path.parent / CHECKPOINT_FILE
     return TRIMMED in Checkpoint.read(checkpoint, in_memory=False).state
 
@@ -66,7 +66,7 @@ def trim(
 
     Args:
         checkpoint: mBART as fairseq saves it, or a checkpoint of this project.
-        data: folder prepared with the model's own subwords; ``splits`` of it are kept.
+        data: prepared with the model's own subwords; ``splits`` of it are kept.
         force: replace files in ``out`` that this command did not write.
     """
     check_output_folder("--out", out, [data, checkpoint.parent])
@@ -137,8 +137,8 @@ def _trim_tables(
 ) -> None:
     """Keep some rows of all embeddings, in place; shared tables stay shared.
 
-    ``sizes``, ``kept``: for each side, the entries in its dictionary and the rows to keep. The
-    tokens of ``langs`` languages follow the dictionary and are kept.
+    ``sizes``, ``kept``: the entries and the rows to keep of each side's dictionary. The tokens of
+    ``langs`` languages behind it are kept.
     """
     trimmed: dict[int, Tensor] = {}
     for name in (*TABLES, BIAS):
@@ -223,7 +223,7 @@ def _used(
 
 
 def _kept(dictionary: Dictionary, used: set[int]) -> list[int]:
-    """Return the ids of special tokens, used subwords, and their characters, ascending."""
+    """Return the ids of special tokens, used subwords and characters, ascending."""
     specials = set(range(dictionary.nspecial))
     characters = {SPACE}
     for number in used - specials:
