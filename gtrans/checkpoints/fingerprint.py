@@ -53,8 +53,8 @@ class ModelFingerprint:
         if self.preparation is not None:
             prepared = {
                 "state": json.dumps(self.preparation.state, sort_keys=True),
-                "files": _as_tensors(self.preparation.files),
-                "tokenizer": _as_tensors(self.preparation.tokenizer),
+                "files": _all_as_tensors(self.preparation.files),
+                "tokenizer": _all_as_tensors(self.preparation.tokenizer),
             }
         joint = self.source == self.target
         return {
@@ -106,8 +106,8 @@ class ModelFingerprint:
         if prepared is not None:
             preparation = Preparation.of_checkpoint(
                 prepared["state"],
-                _as_bytes(prepared["files"]),
-                _as_bytes(prepared["tokenizer"]),
+                _all_as_bytes(prepared["files"]),
+                _all_as_bytes(prepared["tokenizer"]),
                 path,
             )
         source_lang, target_lang = state["languages"]
@@ -163,7 +163,8 @@ class ModelFingerprint:
 
 def published(checkpoint: Mapping[str, Any]) -> dict[str, str]:
     """Return name and licence of the published model in a checkpoint or at its start."""
-    return dict((checkpoint.get("task_state") or {}).get(PUBLISHED) or {})
+    task_state = checkpoint.get("task_state") or {}
+    return dict(task_state.get(PUBLISHED) or {})
 
 
 def report_missing_fingerprint(checkpoint: str | Path) -> None:
@@ -238,22 +239,28 @@ def unit_differences(here: Mapping[str, Any], there: Mapping[str, Any]) -> list[
 
 def _vocabulary_state(vocabulary: Vocabulary) -> dict[str, Any]:
     # Entries contain no line breaks. Tensors are read from a checkpoint only when they are needed.
-    words = "\n".join(vocabulary.words).encode()
-    return {"words": _as_tensors({"words": words})["words"], "added": list(vocabulary.added)}
+    words = "\n".join(vocabulary.words)
+    return {"words": _as_tensor(words.encode()), "added": list(vocabulary.added)}
 
 
 def _vocabulary(state: Mapping[str, Any]) -> Vocabulary:
-    words = _as_bytes({"words": state["words"]})["words"].decode()
-    return Vocabulary(tuple(words.split("\n")), tuple(map(str, state["added"])))
+    words = _as_bytes(state["words"]).decode()
+    added = [str(entry) for entry in state["added"]]
+    return Vocabulary(tuple(words.split("\n")), tuple(added))
 
 
-def _as_tensors(contents: Mapping[str, bytes]) -> dict[str, Tensor]:
-    tensors = {}
-    for name, value in contents.items():
-        values = np.frombuffer(value, np.uint8).copy()
-        tensors[name] = torch.from_numpy(values)
-    return tensors
+def _as_tensor(contents: bytes) -> Tensor:
+    values = np.frombuffer(contents, np.uint8).copy()
+    return torch.from_numpy(values)
 
 
-def _as_bytes(tensors: Mapping[str, Tensor]) -> dict[str, bytes]:
-    return {name: tensor.numpy().tobytes() for name, tensor in tensors.items()}
+def _as_bytes(tensor: Tensor) -> bytes:
+    return tensor.numpy().tobytes()
+
+
+def _all_as_tensors(files: Mapping[str, bytes]) -> dict[str, Tensor]:
+    return {name: _as_tensor(contents) for name, contents in files.items()}
+
+
+def _all_as_bytes(tensors: Mapping[str, Tensor]) -> dict[str, bytes]:
+    return {name: _as_bytes(tensor) for name, tensor in tensors.items()}

@@ -229,5 +229,5 @@ def options_of(state: Mapping[str, Any], group: str) -> dict[str, Any]:
         return dict(options) if isinstance(options, Mapping) else dict(vars(options))
     if args is None:
         return {}
-    name = {"model": "arch"}.get(group, group)
+    name = "arch" if group == "model" else group
     return {**vars(args), "_name": getattr(args, name, None)}

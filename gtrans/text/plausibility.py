@@ -356,7 +356,9 @@ def _are_swapped(source: TextSample, target: TextSample) -> bool:
 
 def _looks_like(text: TextSample, lang: str) -> bool:
     code = language_code(lang) or lang
-    return text.other_language != "" and text.other_language in (code, _SCRIPT_OF.get(code))
+    if not text.other_language:
+        return False
+    return text.other_language in (code, _SCRIPT_OF.get(code))
 
 
 def _shown(language: str) -> str:

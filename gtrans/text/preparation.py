@@ -394,7 +394,8 @@ class _PreparationRun:
         SentencePiecePipeline.copy(self.options.sentencepiece, self.options.dictionary, self.out)
 
     def _tokenise(self, outputs: Sequence[str]) -> None:
-        tokenise = [MosesPipeline(lang, self.steps).tokenise for lang in self.options.languages]
+        pipelines = [MosesPipeline(lang, self.steps) for lang in self.options.languages]
+        tokenise = [pipeline.tokenise for pipeline in pipelines]
         self._write(outputs, tokenise, self._pairs("train"))
 
     def _learn(self, _: Sequence[str]) -> None:

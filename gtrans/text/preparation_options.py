@@ -20,8 +20,9 @@ from gtrans.text.subwords import load_bpe, load_sentencepiece, read_subwords
 from gtrans.text.workers import check_workers
 
 DEFAULT_MERGES = 30000
+_PATHS = ("DIR", "DIR|CKPT", "FILE", "MODEL", "DICT")
 # By the word that stands for a value in the help: its type.
-_TYPES = {"N": whole(1), **dict.fromkeys(("DIR", "DIR|CKPT", "FILE", "MODEL", "DICT"), Path)}
+_TYPES = {"N": whole(1), **dict.fromkeys(_PATHS, Path)}
 
 
 def _flag(group: str, word: str, meaning: str, default: Any = None, **extra: Any) -> Any:
@@ -167,7 +168,10 @@ _CONFLICTS = {
 
 def check_options(options: PreparationOptions) -> None:
     """Raise GtransError for options that are out of range or contradictory."""
-    given = {name for name, value in vars(options).items() if value not in (None, False, [], ())}
+    given = set()
+    for name, value in vars(options).items():
+        if value not in (None, False, [], ()):
+            given.add(name)
     for option, others in _CONFLICTS.items():
         for other in others:
             if {option, other} <= given:

@@ -168,7 +168,8 @@ class Translation:
         self.documents = translator.encoded(source.sentences)
         self.sentence_count = sum(len(document) for document in self.documents)
         translator.warn_of(source.path, source.sentences, self.documents, source.sentence_places)
-        self.output = Output(output, self._provenance(options, contents), options.force)
+        provenance = self._provenance(options, contents)
+        self.output = Output(output, provenance, options.force)
         self._progress: Any = None
         self._rows_of_documents: list[list[Example]] = []
         self._rows: list[Example] = []

@@ -108,7 +108,8 @@ class Translator:
         check_overrides(options.paths[0], options.context)
         if options.data:
             read_state(Path(options.data))  # before models are loaded, which may take minutes
-        digests = [digest(Path(path)) for path in options.paths if Path(path).is_file()]
+        files = [Path(path) for path in options.paths if Path(path).is_file()]
+        digests = [digest(file) for file in files]
         models, task = load_models(
             options.paths,
             options.data,

@@ -92,9 +92,9 @@ def with_symbols(source: str, translation: str) -> str:
             continue
         before = len(_WORD.findall(source[: symbol.start]))
         behind = len(_WORD.findall(source[symbol.end :]))
-        if not before:
+        if before == 0:
             place = 0
-        elif not behind:
+        elif behind == 0:
             place = len(words)
         else:
             place = max(1, round(len(words) * before / (before + behind)))

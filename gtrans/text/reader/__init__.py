@@ -82,7 +82,8 @@ def _reader(name: str, first: Sequence[NumberedLine], *more: Any) -> Reader:
 
 def check_plain(path: str, lines: Sequence[NumberedLine]) -> None:
     """Raise GtransError if the first lines of a stream are no plain text."""
-    _plain(_reader(path, lines[: Head.LINES], iter(()), "source", ALL_TEXT))
+    reader = _reader(path, lines[: Head.LINES], iter(()), "source", ALL_TEXT)
+    _plain(reader)
 
 
 def _plain(reader: Reader) -> PlainText:

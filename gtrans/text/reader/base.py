@@ -35,7 +35,9 @@ _BOUNDARY = re.compile(
 
 def is_boundary(line: str) -> bool:
     """Whether a stripped line of plain text separates documents."""
-    return not line or (line[0] == "<" and _BOUNDARY.fullmatch(line) is not None)
+    if not line:
+        return True
+    return line[0] == "<" and _BOUNDARY.fullmatch(line) is not None
 
 
 _LINE_ENDS = re.compile("[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]+")
@@ -173,7 +175,9 @@ class Reader(Iterable[Document]):
     @classmethod
     def is_possible(cls, head: Head) -> bool:
         """Whether the first line or the file name may be of this format."""
-        return head.suffix in cls.suffixes or re.match(cls.beginning, head.first) is not None
+        if head.suffix in cls.suffixes:
+            return True
+        return re.match(cls.beginning, head.first) is not None
 
     def wrong(self, line: int, what: str) -> GtransError:
         """Return the error for a line of the file."""

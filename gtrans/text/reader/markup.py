@@ -25,7 +25,8 @@ _BEGIN = re.compile(r"\s*(?:<[A-Za-z!/]|```|~~~)")
 
 def have_markup(texts: Sequence[str]) -> bool:
     """Return whether most texts begin with a tag or a fence."""
-    return 2 * sum(_BEGIN.match(text) is not None for text in texts) > len(texts)
+    count = sum(_BEGIN.match(text) is not None for text in texts)
+    return 2 * count > len(texts)
 
 
 def without_markup(text: str) -> str:
@@ -41,8 +42,11 @@ def without_markup(text: str) -> str:
 
 
 def _prose_of_block(block: re.Match[str]) -> str:
-    head, inside = block[2].strip(), block[3]
+    head = block[2].strip()
+    inside = block[3]
     if inside.strip():
-        return "" if head or _CODE.match(inside) else inside
+        is_code = head != "" or _CODE.match(inside) is not None
+        return "" if is_code else inside
     # All of it stands in one line: the name of a language may come first.
-    return "" if _CODE.match(head.partition(" ")[2] or head) else block[2]
+    without_name = head.partition(" ")[2] or head
+    return "" if _CODE.match(without_name) else block[2]

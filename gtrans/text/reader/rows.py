@@ -373,9 +373,9 @@ def _first_value(row: Mapping[str, Any], names: Sequence[str]) -> str:
     return ""
 
 
-def _same_direction(wanted: str, direction: str) -> bool:
+def _same_direction(selected: str, direction: str) -> bool:
     """Whether ``en-de`` is ``en-de_DE``; regions must be the same."""
-    left = wanted.lower().split("-")
+    left = selected.lower().split("-")
     right = direction.lower().split("-")
     return len(left) == len(right) and all(map(_same_variety, left, right))
 
