@@ -196,7 +196,9 @@ def flag_words(flags: Any) -> list[str]:
 class PlannedRun:
     """A row on a corpus with a seed, 0 for a corpus itself.
 
-    ``model`` is an ensemble's first, ``name`` the translation's.
+    Attributes:
+        model: of an ensemble the first.
+        name: of its translation.
     """
 
     row: TableRow
@@ -222,6 +224,22 @@ class PlannedRow:
     why_not: str = ""
 
 
+@dataclass(frozen=True)
+class PlannedTranslation:
+    """Models that translate together, and the flags of their search."""
+
+    models: Sequence[str]
+    flags: str
+
+
+@dataclass(frozen=True)
+class PlannedAnalysis:
+    """A further command of a table, and the runs that it reads."""
+
+    command: str
+    runs: Sequence[PlannedRun]
+
+
 class ExperimentPlan:
     """The rows, runs and files that the Snakefile makes.
 
@@ -242,8 +260,7 @@ class ExperimentPlan:
         self.seeds: Sequence[int] = request.get("seeds") or self.sizes["seeds"]
         # The models, as `models.yaml` has them, with the flags of their rows.
         self.models: dict[str, Mapping[str, Any]] = {}
-        # Models and flags of translations, by name.
-        self.translations: dict[str, tuple[list[str], str]] = {}
+        self.translations: dict[str, PlannedTranslation] = {}
         self.tables: dict[str, Table] = {}
         self.left_out: list[str] = []
         for name, table in find_tables(request["tables"]).items():
@@ -262,7 +279,7 @@ class ExperimentPlan:
             self._plan_all()
 
     def _plan_all(self) -> list[PlannedRow]:
-        rows = []
+        rows: list[PlannedRow] = []
         for table in self.tables.values():
             rows += self.rows(table)
         return rows
@@ -276,8 +293,9 @@ class ExperimentPlan:
             if planned:
                 why = planned[0].why_not
             else:
-                names = dict.fromkeys(repr(row.row.label) for row in rows)
-                why = f"there is no such row, only {', '.join(names)}"
+                quoted = [repr(row.row.label) for row in rows]
+                names = ", ".join(dict.fromkeys(quoted))
+                why = f"there is no such row, only {names}"
             raise GtransError(f"`--rows`: '{label}': {why}.")
 
     def _keep_rows(self, labels: Sequence[str]) -> None:
@@ -376,19 +394,28 @@ class ExperimentPlan:
             flags = member.at.get(self.scale, member.train) or ""
             models.append(self._add_model(member.model, flags))
         name = slug("+".join(models), row.translate)
-        self.translations[name] = models, row.translate
+        translation = PlannedTranslation(models, row.translate)
+        self.translations[name] = translation
         if row.control:
             name = f"{name}.{row.control}"
-            self.translations[name] = models, row.translate
+            self.translations[name] = translation
         baselines = {}
         if row.against:
             baseline = self._plan_row(table, corpus, table.rows[row.against])
             baselines = {run.seed: run for run in baseline.runs}
         runs = []
         for seed in self.seeds:
-            if seed in seeds:
-                run = PlannedRun(row, corpus, seed, models[0], name, baselines.get(seed))
-                runs.append(run)
+            if seed not in seeds:
+                continue
+            run = PlannedRun(
+                row=row,
+                corpus=corpus,
+                seed=seed,
+                model=models[0],
+                name=name,
+                against=baselines.get(seed),
+            )
+            runs.append(run)
         return PlannedRow(row, corpus, runs)
 
     def _why_not(self, row: TableRow, corpus: str, seeds: Sequence[int]) -> str | None:
@@ -415,14 +442,14 @@ class ExperimentPlan:
         measured_corpora = read_definitions("columns")["corpora"].get(measure)
         if measured_corpora is not None and run.corpus not in measured_corpora:
             return []
-        # A control concerns translations; measures of the model are in the model's own row.
+        # A control concerns translations; the model's own row has the measures of the model.
         if run.row.control and measure not in TRANSLATION_MEASURES:
             return []
         folder = f"{run.folder}/measures/{measure}"
         if measure == "counts":
             return [f"data/{run.corpus}/plain.counts.json"]
         if measure in ("training", "size"):
-            models, _ = self.translations[run.name]
+            models = self.translations[run.name].models
             return [f"{run.folder}/{model}/trained" for model in models]
         if measure == "directions":
             files = self._directions(folder, run)
@@ -435,7 +462,9 @@ class ExperimentPlan:
             baseline = f"~{run.against.name}" if run.against else ""
             return [f"{folder}/{run.name}{baseline}.json"]
         alone = f"{folder}/{run.model}.json"
-        compared = [f"{folder}/{run.model}~{run.against.model}.json"] if run.against else []
+        compared = []
+        if run.against:
+            compared = [f"{folder}/{run.model}~{run.against.model}.json"]
         if measure == "likelihood":
             return compared
         if measure in TESTED_SETS:
@@ -446,22 +475,29 @@ class ExperimentPlan:
         pairs = self.corpus(run.corpus).directions
         return [f"{folder}/{run.model}/{pair}.json" for pair in pairs]
 
-    def analyses(self, table: Table) -> dict[str, tuple[str, list[PlannedRun]]]:
-        """Return the ``commands`` of a table and their runs, by name."""
+    def analyses(self, table: Table) -> dict[str, PlannedAnalysis]:
+        """Return the analyses of a table's ``commands`` on every corpus, by name."""
         analyses = {}
         corpora = self.corpora(table)
-        for corpus, (key, command) in product(corpora, table.commands.items()):
+        for corpus, key in product(corpora, table.commands):
+            command = table.commands[key]
             if self.scale not in command.get("scales", SCALES):
                 continue
-            labels = command.get("rows", table.rows)
-            runs: list[PlannedRun] = []
-            for row in self.rows(table):
-                if row.corpus == corpus and row.row.label in labels:
-                    runs += row.runs[:1] if command.get("first_seed") else row.runs
+            runs = self._analysed_runs(table, corpus, command)
             if runs:
                 ending = f".{corpus}" if len(corpora) > 1 else ""
-                analyses[f"{table.name}.{key}{ending}"] = command["run"], runs
+                analyses[f"{table.name}.{key}{ending}"] = PlannedAnalysis(command["run"], runs)
         return analyses
+
+    def _analysed_runs(
+        self, table: Table, corpus: str, command: Mapping[str, Any]
+    ) -> list[PlannedRun]:
+        labels = command.get("rows", table.rows)
+        runs: list[PlannedRun] = []
+        for row in self.rows(table):
+            if row.corpus == corpus and row.row.label in labels:
+                runs += row.runs[:1] if command.get("first_seed") else row.runs
+        return runs
 
     def inputs(self, table: Table) -> list[str]:
         """Return all files from which a table is written."""
@@ -505,4 +541,5 @@ def slug(name: str, flags: str) -> str:
     full = re.sub(r"[^A-Za-z0-9.+_-]+", "-", words)
     if not flags or len(full) <= 80:
         return full
-    return f"{full[:80]}.{sha256(full.encode()).hexdigest()[:8]}"
+    full_digest = sha256(full.encode()).hexdigest()
+    return f"{full[:80]}.{full_digest[:8]}"

@@ -154,7 +154,7 @@ def test_chosen_rows_come_with_what_they_are_tested_against() -> None:
         ["Big1", "Big2", "Big1 + Big2"],
     ]
     big1, big2, both = some.rows(some.tables["fusion-F10"])
-    assert some.translations[both.runs[0].name][0] == [big1.runs[0].model, big2.runs[0].model]
+    assert some.translations[both.runs[0].name].models == [big1.runs[0].model, big2.runs[0].model]
     assert flag_words(some.models[big2.runs[0].model]["train"])[-2:] == ["--seed", "10{seed}"]
     # A table has all its rows that are there.
     assert len(some.with_all_seeds().tables["fusion-F10"].rows) == 4
