@@ -80,15 +80,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Measure, draw and print."""
     models: dict[str, str] = {}
-    for label, (path, *others) in labelled_paths(args.path).items():
-        if others:
+    for label, paths in labelled_paths(args.path).items():
+        if len(paths) > 1:
             raise GtransError(
-                f"--path: {path} and {others[0]} are both '{label}'; the cost of seeds is the "
+                f"--path: {paths[0]} and {paths[1]} are both '{label}'; the cost of seeds is the "
                 "same, so give each model once, with a LABEL of its own."
             )
-        models[label] = path
+        models[label] = paths[0]
     check_figure(args, list(models.values()))
-
     lengths = sorted(set(args.lengths))
     for tokens in lengths:
         if tokens > CHUNK and tokens % CHUNK:
@@ -104,7 +103,7 @@ def run(args: argparse.Namespace) -> None:
 
 @dataclass(frozen=True)
 class Cost:
-    """The cost of translating a text in a process of its own.
+    """The cost of translating a text.
 
     Attributes:
         tokens: without special tokens.
@@ -165,17 +164,20 @@ def _rows(translator: Translator, tokens: int, chunk: int) -> list[Example]:
     generator = torch.Generator().manual_seed(1)
     sizes = [chunk] * (tokens // chunk)
     end = torch.tensor([dictionary.eos()])
-    chunks, texts = [], []
+    sentences, texts = [], []
     for size in sizes:
         ids = torch.randint(dictionary.nspecial, len(dictionary), (size,), generator=generator)
-        chunks.append(ids)
-        texts.append(" ".join(dictionary[token] for token in ids.tolist()))
+        words = [dictionary[token] for token in ids.tolist()]
+        sentences.append(torch.cat([ids, end]))
+        texts.append(" ".join(words))
     subwords = task.bert_subwords(texts) or []
+    unit = translator.examples.unit.unlimited()
     rows = []
-    for span in translator.examples.unit.unlimited().cut_to_translate(sizes):
-        sources = [torch.cat([chunks[number], end]) for number in span.source]
+    for span in unit.cut_to_translate(sizes):
+        sources = [sentences[number] for number in span.source]
         bert_subwords = [subwords[number] for number in span.source] if subwords else []
-        rows.append(translator.examples.example(span, sources, bert_subwords=bert_subwords))
+        row = translator.examples.example(span, sources, bert_subwords=bert_subwords)
+        rows.append(row)
     return rows
 
 
@@ -195,9 +197,12 @@ def cost_figure(measured: Mapping[str, Sequence[Cost]], title: str = "") -> Figu
         Panel("time per token", tokens, "milliseconds", tuple(times_per_token)),
         Panel("largest memory of the process", tokens, "megabytes", tuple(memories)),
     )
+    models = {}
+    for label, own in measured.items():
+        models[label] = [asdict(cost) for cost in own]
     facts = {
         "text": {"chunk": CHUNK, "beam": BEAM},
-        "models": {label: [asdict(cost) for cost in own] for label, own in measured.items()},
+        "models": models,
     }
     return Figure(title, panels, facts)
 

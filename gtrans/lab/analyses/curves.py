@@ -39,7 +39,6 @@ NEEDS = ()
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-
     parser.add_argument(
         "--path",
         required=True,
@@ -60,10 +59,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Read the logs, draw and print."""
-
-    labelled = labelled_paths(args.path)
-    models = {label: [read_history(path) for path in paths] for label, paths in labelled.items()}
-    check_figure(args, [run.path for run in chain.from_iterable(models.values())])
+    models = {}
+    logs = []
+    for label, paths in labelled_paths(args.path).items():
+        models[label] = [read_history(path) for path in paths]
+        logs += [run.path for run in models[label]]
+    check_figure(args, logs)
     write(args, curves(models, args.values, title_of(list(models))))
 
 
@@ -93,7 +94,9 @@ def curves(
     A value is ``loss``, ``valid:loss``, or ``weight_group_*`` for several curves.
     """
     panels = [_panel(models, value) for value in values]
-    logs = {label: [str(run.path) for run in runs] for label, runs in models.items()}
+    logs = {}
+    for label, runs in models.items():
+        logs[label] = [str(run.path) for run in runs]
     return Figure(title, tuple(panels), {"logs": logs})
 
 
@@ -116,8 +119,14 @@ def _panel(models: Mapping[str, Sequence[TrainingHistory]], value: str) -> Panel
             if len(names) == 1:
                 series.append(Series(label, points, model))
                 continue
-            line = name if len(models) == 1 else f"{label}, {name}"
-            series.append(Series(line, points, dashed=model > 0, shade=shade, marker=model))
+            line = Series(
+                name if len(models) == 1 else f"{label}, {name}",
+                points,
+                dashed=model > 0,
+                shade=shade,
+                marker=model,
+            )
+            series.append(line)
     y_label = _LABELS.get(pattern, pattern)
     heading = "training" if split == _TRAIN else split
     return Panel(f"{heading}: {pattern}", "updates", y_label, tuple(series))

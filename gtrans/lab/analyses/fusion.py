@@ -84,7 +84,8 @@ def fusion_weights(path: Path) -> FusionWeights:
     raw = model.get("decoder.probabilities.weights")
     if raw is not None and len(raw) > 1:
         width = model["decoder.embed_tokens.weight"].size(1)
-        psi = tuple(torch.softmax(raw.float() / math.sqrt(width), 0).tolist())
+        probabilities = torch.softmax(raw.float() / math.sqrt(width), 0)
+        psi = tuple(probabilities.tolist())
     if not (encoder or decoder or psi):
         raise GtransError(
             f"{path}: its model fuses no groups of layers; train one of the gtrans_fusion "
@@ -117,28 +118,37 @@ _PANELS = (
     _FusionPanel("groups", "weights of the decoder's groups (Eq 6)", "group", "weight"),
 )
 
-_History = list[tuple[int, FusionWeights]]
-"""Updates and weights of the checkpoints of a run."""
+
+@dataclass(frozen=True)
+class _FusionStep:
+    updates: int
+    fusion: FusionWeights
+
+    def weights(self, name: str) -> tuple[float, ...]:
+        values: tuple[float, ...] = getattr(self.fusion, name)
+        return values
 
 
 def fusion_figure(runs: Sequence[TrainingRun], title: str = "") -> Figure:
     """Draw the weights over updates, or of one checkpoint by layer and group."""
-    histories: dict[str, list[_History]] = {}
+    runs_by_label: dict[str, list[list[_FusionStep]]] = {}
     paths: dict[str, list[str]] = {}
     for run in runs:
-        history = [(step.updates, fusion_weights(step.path)) for step in run.steps]
-        histories.setdefault(run.label, []).append(history)
-        paths.setdefault(run.label, []).extend(str(step.path) for step in run.steps)
+        steps = [_FusionStep(step.updates, fusion_weights(step.path)) for step in run.steps]
+        runs_by_label.setdefault(run.label, []).append(steps)
+        own_paths = paths.setdefault(run.label, [])
+        own_paths += [str(step.path) for step in run.steps]
     over_updates = any(len(run.steps) > 1 for run in runs)
     panels = []
     for panel in _PANELS:
         series: list[Series] = []
-        for model, label in enumerate(histories):
+        for model, label in enumerate(runs_by_label):
+            own_runs = runs_by_label[label]
             if over_updates:
-                name = panel.part if len(histories) == 1 else f"{label}, {panel.part}"
-                series += _lines_over_updates(histories[label], panel.weights, name, model)
+                name = panel.part if len(runs_by_label) == 1 else f"{label}, {panel.part}"
+                series += _lines_over_updates(own_runs, panel.weights, name, model)
             else:
-                series += _line_over_layers(histories[label], panel.weights, label, model)
+                series += _line_over_layers(own_runs, panel.weights, label, model)
         if series:
             x_label = "updates" if over_updates else panel.part
             panels.append(Panel(panel.title, x_label, panel.y_label, tuple(series)))
@@ -146,19 +156,18 @@ def fusion_figure(runs: Sequence[TrainingRun], title: str = "") -> Figure:
 
 
 def _lines_over_updates(
-    histories: Sequence[_History], weights: str, name: str, model: int
+    runs: Sequence[Sequence[_FusionStep]], weights: str, name: str, model: int
 ) -> list[Series]:
     count = 0
-    for history in histories:
-        for _, fused in history:
-            count = max(count, len(getattr(fused, weights)))
+    for steps in runs:
+        for step in steps:
+            count = max(count, len(step.weights(weights)))
     lines = []
     for number, shade in enumerate(shades(count)):
         curves = []
-        for history in histories:
-            curves.append(
-                [(updates, getattr(fused, weights)[number]) for updates, fused in history]
-            )
+        for steps in runs:
+            curve = [(step.updates, step.weights(weights)[number]) for step in steps]
+            curves.append(curve)
         line = Series(
             f"{name} {number + 1}",
             mean_of_runs(curves),
@@ -171,12 +180,13 @@ def _lines_over_updates(
 
 
 def _line_over_layers(
-    histories: Sequence[_History], weights: str, label: str, model: int
+    runs: Sequence[Sequence[_FusionStep]], weights: str, label: str, model: int
 ) -> list[Series]:
     curves = []
-    for history in histories:
-        for _, fused in history:
-            curves.append(list(enumerate(getattr(fused, weights), start=1)))
+    for steps in runs:
+        for step in steps:
+            layers = enumerate(step.weights(weights), start=1)
+            curves.append(list(layers))
     if not any(curves):
         return []
     return [Series(label, mean_of_runs(curves), model)]

@@ -14,7 +14,7 @@ import argparse
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -74,7 +74,8 @@ def run(args: argparse.Namespace) -> None:
     first, last = _sentence_range(args.sentences)
     folder = Path(args.out)
     check_output_folder("--out", folder, [args.data, args.path])
-    (model,), task = load_models([args.path], args.data, cpu=args.cpu, fp16=args.fp16)
+    models, task = load_models([args.path], args.data, cpu=args.cpu, fp16=args.fp16)
+    model = models[0]
     device = next(model.parameters()).device
     net_input, target = one_unit(task, args.split, args.unit, device)
     text = unit_text(model, task, net_input, target)
@@ -93,14 +94,20 @@ def run(args: argparse.Namespace) -> None:
         raise GtransError(
             f"{args.path}: it has no attention that --sentences and --kinds leave over."
         )
+    _write_maps(folder, maps)
+    print_lines(f"{folder}: {len(maps)} maps")
+
+
+def _write_maps(folder: Path, maps: Sequence[Map]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     contents: dict[Path, str | Callable[[], Any]] = {}
+    numbers = []
     for heatmap in maps:
         contents[folder / f"{heatmap.name}.svg"] = partial(draw_map, heatmap)
-    numbers = json.dumps([as_json(heatmap) for heatmap in maps], ensure_ascii=False)
-    contents[folder / "maps.json"] = f"{numbers}\n"
+        numbers.append(as_json(heatmap))
+    text = json.dumps(numbers, ensure_ascii=False)
+    contents[folder / "maps.json"] = f"{text}\n"
     write_together(contents)
-    print_lines(f"{folder}: {len(maps)} maps")
 
 
 def _sentence_range(text: str | None) -> tuple[int, int]:
@@ -123,7 +130,7 @@ class Axis:
     """The labels along one side of a map: words, or numbers if there are none.
 
     Attributes:
-        sentences: number of the sentence of each, from 1, if they are in sentences.
+        sentences: the sentence of each word, from 1; None: words outside of sentences.
     """
 
     labels: tuple[str, ...]
@@ -143,7 +150,6 @@ class Map:
 
     Attributes:
         sentence: the sentence that writes to a memory, from 1; None: the map has all words.
-        queries, keys: labels of rows and columns.
     """
 
     place: Location
@@ -192,56 +198,86 @@ def unit_text(model: Any, task: Any, net_input: dict[str, Tensor], target: Tenso
     current, context = source, Axis(())
     if "current_sentence" in net_input:
         is_current = source_layout.sentence == int(net_input["current_sentence"])
-        current = source.chosen(is_current.nonzero()[:, 0].tolist())
-        context = source.chosen((~is_current).nonzero()[:, 0].tolist())
+        inside = is_current.nonzero()[:, 0]
+        outside = (~is_current).nonzero()[:, 0]
+        current = source.chosen(inside.tolist())
+        context = source.chosen(outside.tolist())
     if "bert_subwords" in net_input:
+        entries = task.bert.subwords.entries
         subwords = net_input["bert_subwords"][0].tolist()
-        context = Axis(tuple(task.bert.subwords.entries[subword] for subword in subwords))
+        context = Axis(tuple(entries[subword] for subword in subwords))
     return UnitText(source, read, predicted, current, context)
 
 
 def _word_axis(layout: Any, tokens: Tensor, dictionary: Any) -> Axis:
-    labels = tuple(dictionary[token] for token in layout.pack(tokens).tolist())
-    sentences = tuple((layout.sentence + 1).tolist())
-    return Axis(labels, sentences)
+    ids = layout.pack(tokens).tolist()
+    labels = tuple(dictionary[token] for token in ids)
+    sentences = layout.sentence + 1
+    return Axis(labels, tuple(sentences.tolist()))
+
+
+@dataclass(frozen=True)
+class _Call:
+    """The weights ``(heads, queries, keys)`` of one call, and the visible ``(queries, keys)``."""
+
+    weights: Tensor
+    visible: Tensor
 
 
 def attention_maps(model: Any, net_input: dict[str, Tensor], text: UnitText) -> list[Map]:
     """Return the maps of all attentions of a model in evaluation mode, for a batch of one row."""
-    calls: dict[Location, list[tuple[Tensor, Tensor]]] = {}
+    calls: dict[Location, list[_Call]] = {}
 
     def keep(place: Location, weights: Tensor, pairs: AttentionPlan | Pairs) -> None:
-        calls.setdefault(place, []).append((weights.float().cpu(), pairs.visible.cpu()))
+        call = _Call(weights.float().cpu(), pairs.visible.cpu())
+        calls.setdefault(place, []).append(call)
 
     with torch.no_grad(), watch_attention(model, keep):
         model(**net_input)
     maps = []
     for place in sorted(calls, key=lambda place: place.order):
-        for number, (weights, visible) in enumerate(calls[place], start=1):
-            maps.append(_map(place, weights, visible, text, number))
+        for number, call in enumerate(calls[place], start=1):
+            if place.kind == "update":  # called once for each sentence
+                maps.append(_update_map(place, call, text, number))
+            else:
+                maps.append(_map(place, call, text))
     return maps
 
 
-def _map(place: Location, weights: Tensor, visible: Tensor, text: UnitText, call: int) -> Map:
-    if place.kind == "update":
-        return _update_map(place, weights, text, call)
-    queries, keys = weights.shape[1:]
+def _map(place: Location, call: _Call, text: UnitText) -> Map:
+    weights, visible = call.weights, call.visible
+    heads, queries, keys = weights.shape
     query_axis = _fitting(queries, _query_candidates(place, text))
     if place.kind == "memory":
         # Each sentence has its own memory beside the other sentences'.
         keys = int(visible[0].sum())
-        weights = weights[:, visible].view(weights.size(0), queries, keys)
+        weights = weights[:, visible].view(heads, queries, keys)
     key_axis = _fitting(keys, _key_candidates(place, text))
-    return Map(place, None, query_axis, key_axis, weights)
+    return Map(
+        place=place,
+        sentence=None,
+        queries=query_axis,
+        keys=key_axis,
+        weights=weights,
+    )
 
 
-def _update_map(place: Location, weights: Tensor, text: UnitText, sentence: int) -> Map:
-    queries, keys = weights.shape[1:]
+def _update_map(place: Location, call: _Call, text: UnitText, sentence: int) -> Map:
+    queries, keys = call.weights.shape[1:]
     words = text.read if place.side == "decoder" else text.source
-    positions = [n for n, number in enumerate(words.sentences or ()) if number == sentence]
+    positions = []
+    for position, number in enumerate(words.sentences or ()):
+        if number == sentence:
+            positions.append(position)
     # The special token at a sentence's end may be left out.
     key_axis = _fitting(keys, [words.chosen(positions[:keys])])
-    return Map(place, sentence, _fitting(queries, []), key_axis, weights)
+    return Map(
+        place=place,
+        sentence=sentence,
+        queries=_fitting(queries, []),
+        keys=key_axis,
+        weights=call.weights,
+    )
 
 
 def _query_candidates(place: Location, text: UnitText) -> list[Axis]:
@@ -276,17 +312,29 @@ def of_sentences(maps: Iterable[Map], first: int, last: int) -> list[Map]:
     """Return the rows of some sentences, and the columns to which they attend."""
     selected = []
     for heatmap in maps:
-        sentences = heatmap.queries.sentences
-        if heatmap.sentence is None and sentences is not None:
-            rows = [n for n, sentence in enumerate(sentences) if first <= sentence <= last]
-            weights = heatmap.weights[:, rows]
-            columns = weights.sum((0, 1)).nonzero().squeeze(1).tolist()
-            queries = heatmap.queries.chosen(rows)
-            keys = heatmap.keys.chosen(columns)
-            selected.append(Map(heatmap.place, None, queries, keys, weights[:, :, columns]))
-        elif heatmap.sentence is None or first <= heatmap.sentence <= last:
+        if heatmap.sentence is None:
+            selected.append(_rows_of_sentences(heatmap, first, last))
+        elif first <= heatmap.sentence <= last:
             selected.append(heatmap)
     return [heatmap for heatmap in selected if heatmap.weights.numel()]
+
+
+def _rows_of_sentences(heatmap: Map, first: int, last: int) -> Map:
+    if heatmap.queries.sentences is None:
+        return heatmap
+    rows = []
+    for row, sentence in enumerate(heatmap.queries.sentences):
+        if first <= sentence <= last:
+            rows.append(row)
+    weights = heatmap.weights[:, rows]
+    is_seen = weights.sum((0, 1)).nonzero()
+    columns = is_seen.squeeze(1).tolist()
+    return replace(
+        heatmap,
+        queries=heatmap.queries.chosen(rows),
+        keys=heatmap.keys.chosen(columns),
+        weights=weights[:, :, columns],
+    )
 
 
 def as_json(heatmap: Map) -> dict[str, Any]:
@@ -301,7 +349,10 @@ def as_json(heatmap: Map) -> dict[str, Any]:
 
 
 def _rounded(weights: Tensor) -> list[list[float]]:
-    return [[round(value, 5) for value in row] for row in weights.tolist()]
+    rows = []
+    for row in weights.tolist():
+        rows.append([round(value, 5) for value in row])
+    return rows
 
 
 # -------------------------------------------------------------------------------------------------
@@ -318,7 +369,8 @@ def draw_map(heatmap: Map) -> Any:
     rows, columns = weights.shape
     width = 2 + min(columns, _MANY_WORDS) * _INCHES_A_WORD
     height = 2 + min(rows, _MANY_WORDS) * _INCHES_A_WORD
-    figure = figure_class()(figsize=(width + 1, height), layout="constrained")
+    size = (width + 1, height)
+    figure = figure_class()(figsize=size, layout="constrained")
     axes = figure.subplots()
     image = axes.imshow(
         weights,
@@ -340,24 +392,28 @@ def draw_map(heatmap: Map) -> Any:
 
 
 def _set_ticks(axis: Any, words: Axis, rotation: int) -> None:
-    positions, labels = _ticks(words)
-    axis.set_ticks(positions, [plain(text) for text in labels], rotation=rotation, fontsize=7)
+    ticks = _ticks(words)
+    labels = [plain(label) for label in ticks.values()]
+    axis.set_ticks(list(ticks), labels, rotation=rotation, fontsize=7)
 
 
-def _ticks(axis: Axis) -> tuple[list[int], list[str]]:
+def _ticks(axis: Axis) -> dict[int, str]:
+    """Return labels by position."""
     count = len(axis.labels)
     if count <= _MANY_WORDS:
-        return list(range(count)), list(axis.labels)
+        return dict(enumerate(axis.labels))
     if axis.sentences is None:
-        positions = list(range(0, count, count // 20))
-        return positions, [axis.labels[n] for n in positions]
-    positions = [0, *_sentence_starts(axis)]
-    return positions, [f"sentence {axis.sentences[n]}" for n in positions]
+        return {position: axis.labels[position] for position in range(0, count, count // 20)}
+    ticks = {}
+    for position in (0, *_sentence_starts(axis)):
+        ticks[position] = f"sentence {axis.sentences[position]}"
+    return ticks
 
 
 def _sentence_starts(axis: Axis) -> list[int]:
     starts = []
-    for position, (before, after) in enumerate(pairwise(axis.sentences or ()), start=1):
+    neighbours = pairwise(axis.sentences or ())
+    for position, (before, after) in enumerate(neighbours, start=1):
         if before != after:
             starts.append(position)
     return starts

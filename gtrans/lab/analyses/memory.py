@@ -25,7 +25,16 @@ from gtrans.environment import ENGINE
 from gtrans.errors import GtransError
 from gtrans.lab.attention import Location, watch_attention
 from gtrans.lab.measure import read_units
-from gtrans.lab.plots import Figure, Panel, Series, X, add_plot, check_figure, mean_of_runs, write
+from gtrans.lab.plots import (
+    Figure,
+    Panel,
+    Series,
+    X,
+    add_plot,
+    check_figure,
+    mean_of_runs,
+    write,
+)
 from gtrans.lab.runs import TrainingRun, add_checkpoints, checkpoints_of, labelled_paths, runs_of
 from gtrans.modules.group_attention import AttentionPlan
 from gtrans.modules.memory import RecurrentMemory
@@ -58,8 +67,8 @@ def run(args: argparse.Namespace) -> None:
     check_scoring(args)
     runs = runs_of(labelled_paths(args.path))
     check_figure(args, [*checkpoints_of(runs), *prepared_files(args.data)])
-    options = (args.data, args.split, args.units, args.max_tokens, args.cpu, args.fp16)
-    write(args, gain_figure([memory_gain(run, *options) for run in runs]))
+    gains = [memory_gain(run, args) for run in runs]
+    write(args, gain_figure(gains))
 
 
 # -------------------------------------------------------------------------------------------------
@@ -68,8 +77,8 @@ def run(args: argparse.Namespace) -> None:
 #
 # The paper compares "the attention maps in Update Attention and Output Attention" of both,
 # without a formula. Here the random memory is the whole memory as it begins training: initial
-# vectors and both attentions, in a model that is otherwise trained. The gain is the information
-# that a map has more than that of the random memory: the difference of their entropies.
+# vectors and both attentions, in a model that is otherwise trained. The gain is the difference of
+# the entropies of their maps.
 
 KINDS = {"update": "Update Attention", "memory": "Output Attention"}
 
@@ -84,10 +93,11 @@ class HeadGain:
 
     def add(self, trained: Tensor, random: Tensor) -> None:
         """Add the weights ``(heads, queries, keys)`` of one call with both memories."""
-        queries = trained.size(1)
-        total = self.queries + queries
-        self.entropy = (self.entropy * self.queries + _bits(trained)) / total
-        self.random_entropy = (self.random_entropy * self.queries + _bits(random)) / total
+        total = self.queries + trained.size(1)
+        bits = self.entropy * self.queries + _bits(trained)
+        random_bits = self.random_entropy * self.queries + _bits(random)
+        self.entropy = bits / total
+        self.random_entropy = random_bits / total
         self.queries = total
 
     @property
@@ -125,19 +135,29 @@ class MemoryGain:
         return means
 
 
-def memory_gain(
-    run: TrainingRun, data: str, split: str, units: int, max_tokens: int, cpu: bool, fp16: bool
-) -> MemoryGain:
-    """Measure the last checkpoint of a run; see :func:`gtrans.lab.measure.analyse_runs`."""
+def memory_gain(run: TrainingRun, args: argparse.Namespace) -> MemoryGain:
+    """Measure the last checkpoint of a run, with the options of the command."""
     path = str(run.steps[-1].path)
-    (model,), task = load_models([path], data, {"memory_bptt": -1}, cpu=cpu, fp16=fp16)
+    models, task = load_models(
+        [path],
+        args.data,
+        {"memory_bptt": -1},
+        cpu=args.cpu,
+        fp16=args.fp16,
+    )
+    model = models[0]
     memories = _memories(model)
     if not memories:
         raise GtransError(f"{path}: its model has no recurrent memory (--memory-size).")
-    gains = MemoryGain(run.label, path, memories[0].memory.size, system=type(model).__name__)
+    gains = MemoryGain(
+        label=run.label,
+        path=path,
+        size=memories[0].memory.size,
+        system=type(model).__name__,
+    )
     drawn = [with_random_memories(model, number + 1) for number in range(DRAWS)]
     device = next(model.parameters()).device
-    for sample in read_units(task, split, units, max_tokens, device):
+    for sample in read_units(task, args.split, args.units, args.max_tokens, device):
         add_gains(gains.places, model, drawn, sample["net_input"])
     return gains
 
@@ -164,22 +184,32 @@ def add_gains(
     net_input: dict[str, Any],
 ) -> None:
     """Compare a model with models of random memories, on one batch."""
-    trained = _maps(model, net_input)
+    trained_calls = _calls(model, net_input)
     for other in drawn:
-        for (place, weights), (_, random) in zip(trained, _maps(other, net_input), strict=True):
-            places.setdefault(place, HeadGain()).add(weights, random)
+        random_calls = _calls(other, net_input)
+        for trained, random in zip(trained_calls, random_calls, strict=True):
+            gain = places.setdefault(trained.place, HeadGain())
+            gain.add(trained.weights, random.weights)
 
 
-def _maps(model: nn.Module, net_input: dict[str, Any]) -> list[tuple[Location, Tensor]]:
-    maps: list[tuple[Location, Tensor]] = []
+@dataclass(frozen=True)
+class _MemoryCall:
+    """The weights ``(heads, queries, keys)`` of one call of an attention."""
+
+    place: Location
+    weights: Tensor
+
+
+def _calls(model: nn.Module, net_input: dict[str, Any]) -> list[_MemoryCall]:
+    calls: list[_MemoryCall] = []
 
     def keep(place: Location, weights: Tensor, _: AttentionPlan | Pairs) -> None:
         if place.kind in KINDS:
-            maps.append((place, weights.float().cpu()))
+            calls.append(_MemoryCall(place, weights.float().cpu()))
 
     with torch.no_grad(), watch_attention(model, keep):
         model(**net_input)
-    return maps
+    return calls
 
 
 def gain_figure(models: Sequence[MemoryGain]) -> Figure:

@@ -20,6 +20,7 @@ from gtrans.lab.plots import (
     Panel,
     Point,
     Series,
+    X,
     add_figure,
     check_figure,
     mean_of_runs,
@@ -62,10 +63,17 @@ def run(args: argparse.Namespace) -> None:
     """Read, draw and print."""
     files = [read_scores(argument) for argument in args.path]
     check_figure(args, [file.path for file in files])
-    title = title_of(list(dict.fromkeys(file.label for file in files)))
+    labels = dict.fromkeys(file.label for file in files)
     panels = by_part(files, args.by, args.baseline)
-    facts = [{"label": file.label, "path": str(file.path), "system": file.system} for file in files]
-    write(args, Figure(title, tuple(panels), {"files": facts}))
+    facts = []
+    for file in files:
+        fact = {
+            "label": file.label,
+            "path": str(file.path),
+            "system": file.system,
+        }
+        facts.append(fact)
+    write(args, Figure(title_of(list(labels)), tuple(panels), {"files": facts}))
 
 
 @dataclass(frozen=True)
@@ -99,12 +107,14 @@ class PlottedScores:
         parts = {}
         for row in rows:
             score = row[METRIC][self.system]
+            if score is None:
+                continue
             name = f"{row['from']}+" if row["to"] is None else f"{row['from']}-{row['to']}"
-            tests = row.get("comparison", {}).get(METRIC, {}).get(self.system, {})
-            if score is not None:
-                ends = tests.get("interval") or (None, None)
-                point = Point(name, float(score), *ends)
-                parts[name] = PartScore(point, int(row["sentences"]))
+            comparisons = row.get("comparison", {}).get(METRIC, {})
+            test = comparisons.get(self.system, {})
+            low, high = test.get("interval") or (None, None)
+            point = Point(name, float(score), low, high)
+            parts[name] = PartScore(point, int(row["sentences"]))
         return parts
 
 
@@ -134,8 +144,10 @@ def read_scores(argument: str) -> PlottedScores:
     return PlottedScores(label, path, content, chosen)
 
 
-_Seed = tuple[PlottedScores, dict[str, PartScore]]
-"""The file of a seed, and its parts."""
+@dataclass(frozen=True)
+class _SeedScores:
+    file: PlottedScores
+    parts: Mapping[str, PartScore]
 
 
 def by_part(files: Sequence[PlottedScores], part: str, baseline: str | None) -> Iterator[Panel]:
@@ -145,65 +157,77 @@ def by_part(files: Sequence[PlottedScores], part: str, baseline: str | None) -> 
     order of the files. A difference of two systems of one file has the interval of its test.
     """
     table, x_label = PARTS[part]
-    scored = [(file, file.parts(table)) for file in files]
+    scored = [_SeedScores(file, file.parts(table)) for file in files]
     counts = _count_sentences(scored)
-    seeds: dict[str, list[_Seed]] = {}
-    for file, parts in scored:
-        seeds.setdefault(file.label, []).append((file, parts))
+    seeds_by_label: dict[str, list[_SeedScores]] = {}
+    for seed in scored:
+        seeds_by_label.setdefault(seed.file.label, []).append(seed)
     series = []
-    for number, (label, own) in enumerate(seeds.items()):
-        curves = []
-        for _, parts in own:
-            curves.append([(name, score.point.y) for name, score in parts.items()])
-        series.append(Series(label, mean_of_runs(curves), number, "bars"))
+    for number, (label, seeds) in enumerate(seeds_by_label.items()):
+        points = mean_of_runs(_score_curve(seed) for seed in seeds)
+        series.append(Series(label, points, number, "bars"))
     yield Panel(METRIC, x_label, METRIC, tuple(series))
     if baseline is not None:
-        if baseline not in seeds:
-            raise GtransError(f"`--baseline` {baseline} is none of {', '.join(seeds)}.")
+        if baseline not in seeds_by_label:
+            raise GtransError(f"`--baseline` {baseline} is none of {', '.join(seeds_by_label)}.")
         series = []
-        for number, (label, own) in enumerate(seeds.items()):
+        for number, label in enumerate(seeds_by_label):
             if label != baseline:
-                points = _differences(label, own, baseline, seeds[baseline])
+                points = _differences(seeds_by_label, label, baseline)
                 series.append(Series(label, points, number, "bars"))
         heading = f"{METRIC}, difference from {baseline}"
         yield Panel(heading, x_label, "difference", tuple(series))
     numbers = tuple(Point(name, float(count)) for name, count in counts.items())
-    yield Panel("sentences", x_label, "sentences", (Series("", numbers, len(seeds), "bars"),))
+    bars = Series("", numbers, colour=len(seeds_by_label), kind="bars")
+    yield Panel("sentences", x_label, "sentences", (bars,))
 
 
-def _count_sentences(scored: Sequence[_Seed]) -> dict[str, int]:
-    counts: dict[str, tuple[int, Path]] = {}
-    for file, parts in scored:
-        for name, score in parts.items():
-            count, path = counts.setdefault(name, (score.sentences, file.path))
+def _score_curve(seed: _SeedScores) -> list[tuple[X, float]]:
+    return [(name, score.point.y) for name, score in seed.parts.items()]
+
+
+def _count_sentences(scored: Sequence[_SeedScores]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    first_files: dict[str, Path] = {}
+    for seed in scored:
+        path = seed.file.path
+        for name, score in seed.parts.items():
+            count = counts.setdefault(name, score.sentences)
+            first_file = first_files.setdefault(name, path)
             if score.sentences != count:
                 raise GtransError(
-                    f"{file.path}: its part {name} has {score.sentences} sentences, that of {path} "
-                    f"{count}; compare scores of one test set, with the same tokens."
+                    f"{path}: its part {name} has {score.sentences} sentences, that of "
+                    f"{first_file} {count}; compare scores of one test set, with the same tokens."
                 )
-    return {name: count for name, (count, _) in counts.items()}
+    return counts
 
 
 def _differences(
-    label: str, own: Sequence[_Seed], baseline: str, other: Sequence[_Seed]
+    seeds_by_label: Mapping[str, Sequence[_SeedScores]], label: str, baseline: str
 ) -> tuple[Point, ...]:
+    own = seeds_by_label[label]
+    other = seeds_by_label[baseline]
     if len(own) != len(other):
         raise GtransError(
             f"`--baseline` {baseline} has {len(other)} files, but {label} {len(own)}; give as many "
             "seeds of each, in the same order."
         )
     curves = []
-    for (_, parts), (_, base) in zip(own, other, strict=True):
-        curve = []
-        for name, score in parts.items():
-            if name in base:
-                curve.append((name, score.point.y - base[name].point.y))
+    for seed, baseline_seed in zip(own, other, strict=True):
+        curve: list[tuple[X, float]] = []
+        for name, score in seed.parts.items():
+            if name in baseline_seed.parts:
+                baseline_score = baseline_seed.parts[name]
+                curve.append((name, score.point.y - baseline_score.point.y))
         curves.append(curve)
     points = mean_of_runs(curves)
-    our_file, our_parts = own[0]
-    their_file, _ = other[0]
+    our_file, their_file = own[0].file, other[0].file
     is_baseline = their_file.system == our_file.content.get("baseline")
     is_tested = is_baseline and our_file.path == their_file.path
     if len(own) > 1 or not is_tested:
         return points
-    return tuple(replace(our_parts[str(point.x)].point, y=point.y) for point in points)
+    tested = []
+    for point in points:
+        part = own[0].parts[str(point.x)]
+        tested.append(replace(part.point, y=point.y))
+    return tuple(tested)
