@@ -86,24 +86,12 @@ def run(args: argparse.Namespace) -> None:
     """Measure and print."""
     check_scoring(args)
     # Imported on demand: torch and fairseq need seconds, which --help should not.
-    from gtrans.lab.gradients import Distances
-    from gtrans.lab.measure import analyse_runs, overview
+    from gtrans.lab.checkpoint_measurements import measure_runs, overview_figure
     from gtrans.lab.runs import checkpoints_of, runs_of
     from gtrans.text.prepared_folder import prepared_files
 
     labelled = labelled_paths(args.path)
     runs = runs_of(labelled)
     check_figure(args, [*checkpoints_of(runs), *prepared_files(args.data)])
-    distances = Distances(args.farthest, args.bin, args.unique)
-    analyses = analyse_runs(
-        runs,
-        args.data,
-        args.split,
-        args.units,
-        distances=distances if args.gradients else None,
-        by_layer=args.layer_gradients,
-        max_tokens=args.max_tokens,
-        cpu=args.cpu,
-        fp16=args.fp16,
-    )
-    write(args, overview(analyses, title_of(list(labelled)), args.bin))
+    checkpoints = measure_runs(runs, args)
+    write(args, overview_figure(checkpoints, title_of(list(labelled)), args.bin))

@@ -91,20 +91,20 @@ class AttentionEntropy:
         self.queries += weights.size(1)
         mean = weights.mean(0)
         nats = -float(torch.xlogy(mean, mean).sum(dtype=torch.double))
-        visible_keys = visible.sum(1).clamp(min=1)
+        visible_keys = visible.sum(1).clamp(min=1)  # of each query
         self.entropy += nats / math.log(2)
         self.max_entropy += float(visible_keys.double().log2().sum())
 
 
 @dataclass
 class GateOpening:
-    """Sum of the weights that a gate gives to the wider attention."""
+    """Sum of the weights that a gate gives to the wider attention, and their number."""
 
     values: int = 0
     total: float = 0.0
 
     def add(self, share: Tensor) -> None:
-        """Add some weights."""
+        """Add weights."""
         self.values += share.numel()
         self.total += float(share.sum(dtype=torch.double))
 
@@ -115,15 +115,15 @@ class GateOpening:
 
 
 @dataclass
-class Measurements:
-    """Attention and gates of a model, by location."""
+class AttentionMeasurements:
+    """Entropies of attention, and openness of gates, by location."""
 
-    attention: dict[Location, AttentionEntropy] = field(default_factory=dict)
+    entropies: dict[Location, AttentionEntropy] = field(default_factory=dict)
     gates: dict[Location, GateOpening] = field(default_factory=dict)
 
 
 def in_order(measured: Mapping[Location, T]) -> list[tuple[Location, T]]:
-    """Sort measurements by side, kind, range and layer."""
+    """Sort by side, kind, range and layer."""
     return sorted(measured.items(), key=lambda item: item[0].order)
 
 
@@ -149,13 +149,14 @@ def watch_attention(model: nn.Module, watcher: Watcher) -> Iterator[None]:
 
 
 @contextmanager
-def measure_attention(model: nn.Module) -> Iterator[Measurements]:
+def measure_attention(model: nn.Module) -> Iterator[AttentionMeasurements]:
     """Measure every attention and every gate of a model."""
-    measured = Measurements()
+    measured = AttentionMeasurements()
     hooks = []
 
     def add(location: Location, weights: Tensor, pairs: AttentionPlan | Pairs) -> None:
-        measured.attention.setdefault(location, AttentionEntropy()).add(weights, pairs.visible)
+        entropy = measured.entropies.setdefault(location, AttentionEntropy())
+        entropy.add(weights, pairs.visible)
 
     for name, module in model.named_modules():
         if isinstance(module, Gate):

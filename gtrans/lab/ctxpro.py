@@ -44,8 +44,12 @@ def read_examples(path: str | os.PathLike[str]) -> list[Example]:
     """Return the examples of a set, in order; the file may be gzipped."""
     examples = []
     for entry in read_entries(path):
-        document = str(entry.value.get("document id") or "")
-        examples.append(Example(entry.text("rule"), entry.text("expected"), document))
+        example = Example(
+            rule=entry.text("rule"),
+            expected=entry.text("expected"),
+            document=str(entry.value.get("document id") or ""),
+        )
+        examples.append(example)
     if not examples:
         raise GtransError(f"{path} has no examples; give a file of ctxpro's evalsets")
     return examples
@@ -93,7 +97,7 @@ def read_translations(
     return [document[-1] if document else "" for document in documents]
 
 
-def measure(score_input: ScoreInput) -> ScoreResult:
+def score_systems(score_input: ScoreInput) -> ScoreResult:
     """Return the percentage of right translations, of all examples and by rule."""
     evalset = score_input.args.ctxpro
     examples = read_examples(evalset)
@@ -125,7 +129,8 @@ def _measurement(examples: Sequence[Example], rights: Mapping[str, Array]) -> Me
     order = np.argsort(ids, kind="stable")
     statistics = {}
     for name, right in rights.items():
-        statistics[name] = np.stack([right, np.ones_like(right)], 1)[order]
+        counts = np.stack([right, np.ones_like(right)], 1)
+        statistics[name] = counts[order]
     return Measurement(
         key=KEY,
         label="ctxpro",
@@ -150,20 +155,23 @@ def _score_rules(examples: Sequence[Example], rights: Mapping[str, Array]) -> di
     for name, right in rights.items():
         rules[name] = {}
         for rule, chosen in numbers.items():
+            chosen_rights = right[chosen]
             rules[name][rule] = {
-                "score": 100 * right[chosen].mean(),
-                "right": int(right[chosen].sum()),
+                "score": 100 * chosen_rights.mean(),
+                "right": int(chosen_rights.sum()),
                 "examples": len(chosen),
             }
     return rules
 
 
 def _rule_rows(rules: Mapping[str, _Scores]) -> list[tuple[str, ...]]:
-    rows: list[tuple[str, ...]] = [("rule", "examples", *(f"ctxpro: {name}" for name in rules))]
+    systems = [f"ctxpro: {name}" for name in rules]
+    rows: list[tuple[str, ...]] = [("rule", "examples", *systems)]
     first = next(iter(rules.values()))
     for rule, entry in first.items():
-        scores = [f"{by_rule[rule]['score']:.2f}" for by_rule in rules.values()]
-        rows.append((rule, str(entry["examples"]), *scores))
+        scores = [by_rule[rule]["score"] for by_rule in rules.values()]
+        cells = [f"{score:.2f}" for score in scores]
+        rows.append((rule, str(entry["examples"]), *cells))
     return rows
 
 
@@ -173,6 +181,6 @@ SCORE = OtherScore(
         "help": "look for the expected words of this set of ctxpro's (the JSON file of its "
         "evalsets, gzipped or not); each translated document is one example of the set",
     },
-    measure=measure,
+    measure=score_systems,
     file=True,
 )

@@ -76,16 +76,19 @@ class Distances:
         """
         is_near = (distance >= nearest) & (distance <= self.farthest)
         inside = is_near.nonzero().squeeze(1)
-        bins = torch.div(distance[inside], self.bin, rounding_mode="floor") * self.bin
+        bins = torch.div(distance[inside], self.bin, rounding_mode="floor")
+        bins = bins * self.bin
         if not self.unique or not inside.numel():
             return inside, bins
         order = distance[inside].abs().argsort(stable=True)
-        inside, bins = inside[order], bins[order]
+        inside = inside[order]
+        bins = bins[order]
         keys = torch.stack([bins, words[inside]])
         _, kind = torch.unique(keys, dim=1, return_inverse=True)
         count = kind.numel()
         places = torch.arange(count, device=kind.device)
-        first = torch.full_like(places, count).scatter_reduce(0, kind, places, "amin")
+        unseen = torch.full_like(places, count)
+        first = unseen.scatter_reduce(0, kind, places, "amin")
         first = first[first < count]
         return inside[first], bins[first]
 
@@ -104,52 +107,54 @@ def add_gradients(
         net_input: a batch of one row.
         target: ids, ``(1, length)``.
     """
-    tokens = {
-        "source": net_input["src_tokens"],
-        "target": net_input["prev_output_tokens"],
-    }
-    layouts = dict(zip(SIDES, model.layouts(*tokens.values()), strict=True))
+    source_tokens = net_input["src_tokens"]
+    target_tokens = net_input["prev_output_tokens"]
+    source_layout, target_layout = model.layouts(source_tokens, target_tokens)
     with torch.enable_grad(), embedded_words(model) as embedded:
         logits = model(**net_input)[0]
-    for side, layout in layouts.items():
+    for side, layout in zip(SIDES, (source_layout, target_layout), strict=True):
         if [len(states) for states in embedded[side]] != [layout.tokens]:
             raise GtransError(
                 "gradients by distance need a model that embeds context and sentence together; "
                 f"{type(model).__name__} encodes its context apart."
             )
+    source_states = embedded["source"][0]
+    target_states = embedded["target"][0]
+    source_words = source_layout.pack(source_tokens)
+    target_words = target_layout.pack(target_tokens)
     real = target.ne(model.decoder.dictionary.pad())
     # The decoder reads some sentences without predicting them; these have no loss.
-    sentence = layouts["target"].choose(layouts["target"].sentence, real)
-    losses = nn.functional.cross_entropy(logits[real].float(), target[real], reduction="none")
-    states = [embedded[side][0] for side in SIDES]
-    words = {side: layouts[side].pack(tokens[side]) for side in SIDES}
+    sentence = target_layout.choose(target_layout.sentence, real)
+    real_logits = logits[real].float()
+    losses = nn.functional.cross_entropy(real_logits, target[real], reduction="none")
     numbers = torch.unique(sentence).tolist()
     # In a window whose target is the current sentence alone, source sentences before the
     # current one shift its number.
-    alone = "current_sentence" in net_input and int(layouts["target"].sentence_counts) == 1
-    shift = int(net_input["current_sentence"]) if alone else 0
+    is_alone = "current_sentence" in net_input and int(target_layout.sentence_counts) == 1
+    shift = int(net_input["current_sentence"]) if is_alone else 0
     for number in numbers:
         loss = losses[sentence == number].sum()
-        is_last = number == numbers[-1]
-        by_side = torch.autograd.grad(loss, states, retain_graph=not is_last)
-        for side, gradient in zip(SIDES, by_side, strict=True):
-            if side == "source":
-                distance = number + shift - layouts[side].sentence
-                nearest = -distances.farthest
-            else:
-                distance = number - layouts[side].sentence
-                nearest = 0
-            chosen, bins = distances.chosen(distance, words[side], nearest)
-            gradients.add(side, gradient[chosen], bins)
+        source_gradient, target_gradient = torch.autograd.grad(
+            loss,
+            (source_states, target_states),
+            retain_graph=number != numbers[-1],
+        )
+        distance = number + shift - source_layout.sentence
+        chosen, bins = distances.chosen(distance, source_words, -distances.farthest)
+        gradients.add("source", source_gradient[chosen], bins)
+        distance = number - target_layout.sentence
+        chosen, bins = distances.chosen(distance, target_words, 0)
+        gradients.add("target", target_gradient[chosen], bins)
 
 
 @contextmanager
 def embedded_words(model: Any) -> Iterator[dict[str, list[Tensor]]]:
     """Collect the embedded words of both sides as leaves of autograd."""
-    embedded: dict[str, list[Tensor]] = {side: [] for side in SIDES}
+    embedded: dict[str, list[Tensor]] = {}
     handles = []
     for side, part in zip(SIDES, (model.encoder, model.decoder), strict=True):
         assert isinstance(part.embed, Embedder)
+        embedded[side] = []
         hook = partial(_replace_by_leaf, embedded[side])
         handles.append(part.embed.register_forward_hook(hook))
     try:
@@ -215,7 +220,8 @@ def layer_gradients(
             squares = 0.0
             for parameter in layer.parameters():
                 if parameter.grad is not None:
-                    squares += float(parameter.grad.double().square().sum())
+                    gradient = parameter.grad.double()
+                    squares += float(gradient.square().sum())
             norm = squares**0.5 / max(size, 1.0)
             gradients.append(LayerGradient(side, number, norm))
     model.zero_grad(set_to_none=True)

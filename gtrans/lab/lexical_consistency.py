@@ -4,7 +4,8 @@ The score follows the lexical translation consistency ratio of Lyu et al. (2021)
 sentences of a document that share a source term, the share with the same translation of it.
 
 * A *term* is a source word of at least four letters (two in Chinese) that occurs in two or more
-  sentences of the document, and in at most 3% of the sentences of the corpus (or in at most 10).
+  sentences of the document, and in at most 3% of the sentences of the corpus (or in at most 10):
+  more frequent words are probably function words.
 * The *translation* of a term in a sentence is the target word with the highest Dice coefficient,
   unless another source word of the sentence has a higher one with it. Coefficients are counted over
   the sentence pairs of source and translation and of source and reference.
@@ -12,7 +13,8 @@ sentences of a document that share a source term, the share with the same transl
   in one sentence also occurs in the other, compared by stems or else without case.
 
 The untranslated source is consistent, too, so the shared translation must stand in the reference
-of both sentences. More is not always better: compare the reference's value.
+of both sentences. More is not always better: compare the reference's value. Intervals and tests
+resample the documents in which a system has such a pair.
 """
 
 from __future__ import annotations
@@ -20,12 +22,12 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from itertools import chain, combinations, product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,6 +35,7 @@ from gtrans.evaluation.characters import is_chinese, is_written_without_spaces
 from gtrans.evaluation.metrics import (
     Documents,
     Measurement,
+    Options,
     build_bleu,
     counts_words_by_spaces,
     stem_function,
@@ -52,12 +55,12 @@ _EDGES = re.compile(r"^[\W_]+|[\W_]+$")
 
 @dataclass(frozen=True)
 class Consistency:
-    """How consistently a translation translates repeated terms, by document.
+    """Pairs of sentences that share a term, counted by document.
 
     Attributes:
-        consistent: pairs of sentences with the same translation of a term.
-        shared: consistent pairs whose translation is in both references.
-        pairs: pairs with a translation in at least one sentence.
+        consistent: with the same translation of the term.
+        shared: consistent ones whose translation is in both references.
+        pairs: with a translation in at least one sentence.
     """
 
     consistent: tuple[int, ...]
@@ -76,44 +79,65 @@ class Consistency:
     @property
     def score(self) -> float | None:
         """Percentage of ``pairs`` that are ``shared``; None without any pair."""
-        return 100 * sum(self.shared) / sum(self.pairs) if sum(self.pairs) else None
+        pairs = sum(self.pairs)
+        return 100 * sum(self.shared) / pairs if pairs else None
 
 
-def measure(score_input: ScoreInput) -> ScoreResult:
+def score_systems(score_input: ScoreInput) -> ScoreResult:
     """Return the lexical consistency of all systems, or a note why there is none."""
     assert score_input.sources is not None and score_input.references is not None
     options = score_input.options
     tokenizer = build_bleu(options).tokenizer
-    segment: Any = None
-    reason = ""
-    if is_written_without_spaces(score_input.sources):
-        if not is_chinese(score_input.sources):
-            reason = "the source is written without spaces between words"
-        elif find_spec("jieba") is None:
-            reason = "the source is Chinese, whose words need jieba: pip install jieba"
-        else:
-            from gtrans.text.moses import chinese_words as segment
-    if options.without_spaces and counts_words_by_spaces("s_bleu", options):
-        reason = (
-            "the reference is written without spaces between words, which "
-            f"the tokeniser {tokenizer.signature()} does not find; give --target-lang"
-        )
+    reason = _why_not(score_input.sources, options, tokenizer.signature())
     if reason:
         return ScoreResult([], [f"no lexical consistency: {reason}"])
-    words = with_words(score_input.references, options)
-    judge = ConsistencyJudge(score_input.sources, words, tokenizer, options.target_lang, segment)
-    systems = {
-        name: judge.judge(with_words(documents, options))
-        for name, documents in score_input.systems.items()
-    }
-    score = judge.judge(words).score
+    segment: Any = None
+    if is_written_without_spaces(score_input.sources):  # Chinese, or there is a reason
+        from gtrans.text.moses import chinese_words as segment
+    references = with_words(score_input.references, options)
+    judge = ConsistencyJudge(
+        score_input.sources, references, tokenizer, options.target_lang, segment
+    )
+    systems = {}
+    for name, documents in score_input.systems.items():
+        systems[name] = judge.judge(with_words(documents, options))
+    score = judge.judge(references).score
     if score is None or any(result.score is None for result in systems.values()):
         return ScoreResult([], ["no lexical consistency: no term is repeated in a document"])
-    signed = signature(tokenizer.signature(), options.target_lang, "jieba" if segment else "")
-    sums = {name: (result.shared, result.pairs) for name, result in systems.items()}
-    counts = {name: np.array(pair, float).T for name, pair in sums.items()}
+    segmenter = "jieba" if segment else ""
+    signed = signature(tokenizer.signature(), options.target_lang, segmenter)
+    details = {}
+    for name, result in systems.items():
+        details[name] = {**result.counts, "of_reference": score}
+    notes = [f"lexical consistency of the reference: {score:.2f}"]
+    if len(score_input.args.ref) > 1:
+        notes.append("lexical consistency reads the first reference only")
+    return ScoreResult([_measurement(systems, signed)], notes, details)
+
+
+def _why_not(sources: Documents, options: Options, tokenizer: str) -> str:
+    """Say why the consistency cannot be measured, or ''."""
+    if options.without_spaces and counts_words_by_spaces("s_bleu", options):
+        return (
+            "the reference is written without spaces between words, which "
+            f"the tokeniser {tokenizer} does not find; give --target-lang"
+        )
+    if not is_written_without_spaces(sources):
+        return ""
+    if not is_chinese(sources):
+        return "the source is written without spaces between words"
+    if find_spec("jieba") is None:
+        return "the source is Chinese, whose words need jieba: pip install jieba"
+    return ""
+
+
+def _measurement(systems: Mapping[str, Consistency], signed: str) -> Measurement:
+    counts = {}
+    for name, result in systems.items():
+        pairs = np.array([result.shared, result.pairs], float)
+        counts[name] = pairs.T
     with_pairs = np.any([array[:, 1] > 0 for array in counts.values()], axis=0)
-    measurement = Measurement(
+    return Measurement(
         key=KEY,
         label="lexical consistency",
         unit="document",
@@ -125,11 +149,6 @@ def measure(score_input: ScoreInput) -> ScoreResult:
         # 0 where a system has no pair in any of the documents that are drawn
         compute=lambda sums: 100 * sums[..., 0] / np.maximum(sums[..., 1], 1),
     )
-    details = {name: {**result.counts, "of_reference": score} for name, result in systems.items()}
-    notes = [f"lexical consistency of the reference: {score:.2f}"]
-    if len(score_input.args.ref) > 1:
-        notes.append("lexical consistency reads the first reference only")
-    return ScoreResult([measurement], notes, details)
 
 
 SCORE = OtherScore(
@@ -138,7 +157,7 @@ SCORE = OtherScore(
         "help": "with --details and in JSON, the share of repeated source terms that are "
         "translated the same way throughout a document, and as in the reference; needs --src",
     },
-    measure=measure,
+    measure=score_systems,
     aligned=True,
     needs=("--ref", "--src"),
 )
@@ -148,11 +167,20 @@ def signature(tokenizer: str, target_lang: str, segmenter: str = "") -> str:
     """Return everything that a score depends on."""
     stemmer = stem_function(target_lang)[0] or "no"
     letters = MIN_LETTERS_CHINESE if segmenter else MIN_LETTERS
+    source = f"|source:{segmenter}" if segmenter else ""
     return (
         f"term:{letters}+letters,2+sentences,max:{MAX_SHARE:.0%}or{MAX_SENTENCES}"
-        f"{f'|source:{segmenter}' if segmenter else ''}"
+        f"{source}"
         f"|align:dice|in-reference:yes|stem:{stemmer}|tok:{tokenizer}|unit:document"
     )
+
+
+class _Occurrence(NamedTuple):
+    """A term in a sentence (its number in the text), and its translation, or ''."""
+
+    sentence: int
+    term: str
+    translation: str
 
 
 class ConsistencyJudge:
@@ -198,25 +226,28 @@ class ConsistencyJudge:
         """Measure the consistency of a translation, or of the reference."""
         target = self._target_words(translations)
         words = [frozenset(sentence) for sentence in target]
-        translated: defaultdict[tuple[int, str], list[tuple[int, str]]] = defaultdict(list)
-        for sentence, term, word in self._translations(target):
-            translated[self._document[sentence], term].append((sentence, word))
+        # By document and term.
+        occurrences: defaultdict[tuple[int, str], list[_Occurrence]] = defaultdict(list)
+        for occurrence in self._occurrences(target):
+            document = self._document[occurrence.sentence]
+            occurrences[document, occurrence.term].append(occurrence)
         consistent = [0] * len(self._shape)
         shared = [0] * len(self._shape)
         pairs = [0] * len(self._shape)
-        for (document, _), entries in translated.items():
-            for (first, first_word), (second, second_word) in combinations(entries, 2):
-                if not first_word and not second_word:
+        for (document, _), group in occurrences.items():
+            for one, other in combinations(group, 2):
+                if not one.translation and not other.translation:
                     continue
-                same = {first_word} & words[second] | {second_word} & words[first]
-                in_reference = same & self._expected[first] & self._expected[second]
+                same = {one.translation} & words[other.sentence]
+                same |= {other.translation} & words[one.sentence]
+                expected = self._expected[one.sentence] & self._expected[other.sentence]
+                in_reference = same & expected
                 pairs[document] += 1
                 consistent[document] += bool(same)
                 shared[document] += bool(in_reference)
         return Consistency(tuple(consistent), tuple(shared), tuple(pairs))
 
-    def _translations(self, target: Sequence[list[str]]) -> Iterator[tuple[int, str, str]]:
-        """Yield sentence, term and its translation, or ''."""
+    def _occurrences(self, target: Sequence[list[str]]) -> Iterator[_Occurrence]:
         coefficients = _Dice(self._frequency)
         for source, words, reference in zip(self._source, target, self._reference, strict=True):
             coefficients.add(source, words)
@@ -224,14 +255,16 @@ class ConsistencyJudge:
         for number, (source, words) in enumerate(zip(self._source, target, strict=True)):
             for term in dict.fromkeys(source):
                 if term in self._terms:
-                    yield number, term, coefficients.translation(term, source, words)
+                    translation = coefficients.translation(term, source, words)
+                    yield _Occurrence(number, term, translation)
 
     def _target_words(self, documents: Documents) -> list[list[str]]:
         if [len(document) for document in documents] != self._shape:
             raise ValueError("the translation does not have the documents of the source")
         stemmed = []
         for sentence in chain.from_iterable(documents):
-            stems = [self._stem(word) for word in self._tokenize(sentence).lower().split()]
+            words = self._tokenize(sentence).lower().split()
+            stems = [self._stem(word) for word in words]
             stemmed.append([stem for stem in stems if stem])
         return stemmed
 
@@ -243,7 +276,8 @@ def _letters(word: str) -> int:
 class _Dice:
     """Dice coefficients of source and target words.
 
-    Each source sentence of ``frequency`` is added with two target sentences.
+    ``frequency`` counts the source sentences that have a word; each is added twice, with its
+    translation and with its reference.
     """
 
     def __init__(self, frequency: Counter[str]) -> None:
@@ -252,9 +286,10 @@ class _Dice:
         self._target: Counter[str] = Counter()
 
     def add(self, source: Sequence[str], target: Sequence[str]) -> None:
-        different = set(target)
-        self._target.update(different)
-        self._pairs.update(product(set(source), different))
+        target_words = set(target)
+        self._target.update(target_words)
+        pairs = product(set(source), target_words)
+        self._pairs.update(pairs)
 
     def coefficient(self, source_word: str, target_word: str) -> float:
         total = 2 * self._frequency[source_word] + self._target[target_word]
@@ -263,19 +298,20 @@ class _Dice:
     def translation(self, term: str, source: Sequence[str], target: Sequence[str]) -> str:
         """Return the translation of a term in a sentence pair, or ''.
 
-        Of equal coefficients, the one at the closest relative position is taken.
+        Of several words with the highest coefficient, the one at the closest relative position.
         """
         if not target:
             return ""
         values = [self.coefficient(term, word) for word in target]
         highest = max(values)
         position = source.index(term) / len(source)
-        nearest, smallest = 0, math.inf
+        word = ""
+        smallest = math.inf
         for number, value in enumerate(values):
             offset = abs(position - number / len(target))
             if value == highest and offset < smallest:
-                nearest, smallest = number, offset
-        word = target[nearest]
+                word = target[number]
+                smallest = offset
         if any(self.coefficient(other, word) > highest for other in source):
             return ""
         return word

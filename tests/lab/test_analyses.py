@@ -30,7 +30,7 @@ from gtrans.lab.attention import (
     AttentionEntropy,
     GateOpening,
     Location,
-    Measurements,
+    AttentionMeasurements,
     measure_attention,
 )
 from gtrans.lab.gradients import Distances, GradientsByDistance, add_gradients, layer_gradients
@@ -66,7 +66,7 @@ def built(model: Any, options: Any, unit: str = "document") -> Any:
     return model.build_model(OmegaConf.structured(options), task_for(unit)).eval()
 
 
-def seen_of(model: Any) -> Measurements:
+def seen_of(model: Any) -> AttentionMeasurements:
     with torch.no_grad(), measure_attention(model) as seen:
         model(SOURCE, None, READ)
     return seen
@@ -104,17 +104,17 @@ def test_attention_that_prefers_nothing_has_the_entropy_of_what_it_sees() -> Non
         GateOpening().mean == 0 and GradientsByDistance().mean("source", 1) == 0
     )  # nothing is no division
     seen = seen_of(model)
-    for location, spread in seen.attention.items():
+    for location, spread in seen.entropies.items():
         assert spread.entropy == pytest.approx(spread.max_entropy), location
     # Sentences of 4, 3 and 3 source tokens; a document of 10; 9 target tokens.
-    group = seen.attention[Location("encoder", "self", 1, "group")]
+    group = seen.entropies[Location("encoder", "self", 1, "group")]
     assert group.queries == 10
     assert group.max_entropy == pytest.approx(4 * 2 + 6 * math.log2(3))
-    whole = seen.attention[Location("encoder", "self", 2, "global")]
+    whole = seen.entropies[Location("encoder", "self", 2, "global")]
     assert whole.max_entropy == pytest.approx(10 * math.log2(10))
-    causal = seen.attention[Location("decoder", "self", 2, "global")]
+    causal = seen.entropies[Location("decoder", "self", 2, "global")]
     assert causal.max_entropy == pytest.approx(sum(math.log2(n) for n in range(1, 10)))
-    cross = seen.attention[Location("decoder", "cross", 2, "global")]
+    cross = seen.entropies[Location("decoder", "cross", 2, "global")]
     assert cross.max_entropy == pytest.approx(9 * math.log2(10))
 
 
@@ -142,7 +142,7 @@ def test_every_attention_is_seen(
         before = made(SOURCE, None, READ)[0]
     seen = seen_of(made)
     found: dict[tuple[str, str], int] = {}
-    for location, spread in seen.attention.items():
+    for location, spread in seen.entropies.items():
         found[location.kind, location.range] = found.get((location.kind, location.range), 0) + 1
         assert 0 <= spread.entropy <= spread.max_entropy + 1e-4
     assert found == places
@@ -173,8 +173,8 @@ def test_gates_begin_as_far_open_as_their_bias_says(bias: float) -> None:
         (side, layer) for side in ("encoder", "decoder") for layer in (1, 2)
     }
     assert all(opening.mean == pytest.approx(share) for opening in seen.gates.values())
-    assert Location("context_encoder", "self", 1, "global") in seen.attention
-    assert Location("decoder", "context", 2) in seen.attention
+    assert Location("context_encoder", "self", 1, "global") in seen.entropies
+    assert Location("decoder", "context", 2) in seen.entropies
 
 
 # ---- gradients -----------------------------------------------------------------------------------

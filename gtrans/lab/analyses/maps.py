@@ -28,7 +28,7 @@ from gtrans.environment import ENGINE
 from gtrans.errors import GtransError
 from gtrans.files import check_output_folder
 from gtrans.lab.attention import Location, watch_attention
-from gtrans.lab.measure import one_unit
+from gtrans.lab.checkpoint_measurements import one_unit
 from gtrans.lab.plots import figure_class, plain, write_together
 from gtrans.messages import print_lines
 from gtrans.modules.group_attention import AttentionPlan

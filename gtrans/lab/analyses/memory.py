@@ -24,7 +24,7 @@ from gtrans.cli.shared.options import add_read, add_scoring, add_units, check_sc
 from gtrans.environment import ENGINE
 from gtrans.errors import GtransError
 from gtrans.lab.attention import Location, watch_attention
-from gtrans.lab.measure import read_units
+from gtrans.lab.checkpoint_measurements import read_units
 from gtrans.lab.plots import (
     Figure,
     Panel,
