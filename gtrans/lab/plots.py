@@ -82,11 +82,11 @@ class Figure:
 
 def mean_of_runs(runs: Iterable[Sequence[tuple[X, float]]]) -> tuple[Point, ...]:
     """Return the mean, smallest and largest value at each ``x``, of the runs that have it."""
-    values: dict[X, list[float]] = defaultdict(list)
+    values_by_x: dict[X, list[float]] = defaultdict(list)
     for run in runs:
         for x, y in run:
-            values[x].append(y)
-    return tuple(_mean(x, values[x]) for x in _in_order(values))
+            values_by_x[x].append(y)
+    return tuple(_mean(x, values_by_x[x]) for x in _in_order(values_by_x))
 
 
 def shades(count: int) -> list[float]:
@@ -97,7 +97,13 @@ def shades(count: int) -> list[float]:
 def _mean(x: X, values: Sequence[float]) -> Point:
     if len(values) == 1:
         return Point(x, values[0])
-    return Point(x, statistics.fmean(values), min(values), max(values), len(values))
+    return Point(
+        x,
+        y=statistics.fmean(values),
+        low=min(values),
+        high=max(values),
+        runs=len(values),
+    )
 
 
 def to_json(figure: Figure) -> dict[str, Any]:
@@ -155,15 +161,24 @@ def write_together(contents: Mapping[Path, str | Callable[[], Any]]) -> None:
     # A figure is the same file again, and the text of an SVG is text.
     settings = {"svg.hashsalt": "gtrans", "svg.fonttype": "none"}
     with replacing(*contents) as temporary, _matplotlib().rc_context(settings):
-        for file, (path, content) in zip(temporary, contents.items(), strict=True):
+        for file, path in zip(temporary, contents, strict=True):
+            content = contents[path]
             if isinstance(content, str):
                 file.write_text(content, encoding="utf-8")
-                continue
-            # In memory first, because matplotlib does not say why a file could not be written.
-            buffer = io.BytesIO()
-            kind = path.suffix
-            content().savefig(buffer, dpi=150, format=kind[1:], metadata=_DATE.get(kind))
-            file.write_bytes(buffer.getvalue())
+            else:
+                file.write_bytes(_picture(content(), path.suffix))
+
+
+def _picture(drawn: Any, suffix: str) -> bytes:
+    # In memory, because matplotlib does not say why a file could not be written.
+    buffer = io.BytesIO()
+    drawn.savefig(
+        buffer,
+        dpi=150,
+        format=suffix.removeprefix("."),
+        metadata=_DATE.get(suffix),
+    )
+    return buffer.getvalue()
 
 
 def write_figure(figure: Figure, paths: Iterable[str]) -> None:
@@ -185,8 +200,10 @@ def draw(figure: Figure) -> Any:
     width, height = _PANEL_INCHES
     most = max((len(panel.series) for panel in figure.panels), default=0)
     if most > _FEW_SERIES:
-        height += min(most, _MANY_SERIES + 1) * _LEGEND_LINE_INCHES
-    drawn = figure_class()(figsize=(width * columns, height * rows), layout="constrained")
+        legend_lines = min(most, _MANY_SERIES + 1)
+        height += legend_lines * _LEGEND_LINE_INCHES
+    size = (width * columns, height * rows)
+    drawn = figure_class()(figsize=size, layout="constrained")
     axes = drawn.subplots(rows, columns, squeeze=False).flatten()
     for axis, panel in zip(axes, figure.panels, strict=False):
         _draw_panel(axis, panel)
@@ -205,28 +222,40 @@ def _draw_panel(axes: Any, panel: Panel) -> None:
     axes.set_title(plain(panel.title), fontsize="medium")
     axes.set_xlabel(plain(panel.x_label))
     axes.set_ylabel(plain(panel.y_label))
-    numbers: list[float] = []
-    for series in panel.series:
-        numbers += [point.x for point in series.points if not isinstance(point.x, str)]
+    numbers = _x_numbers(panel)
     if numbers and all(x == int(x) for x in numbers):
         axes.xaxis.get_major_locator().set_params(integer=True)
-        if len(set(numbers)) == 1:
-            axes.set_xlim(numbers[0] - 1, numbers[0] + 1)
+        if len(numbers) == 1:
+            only = numbers.pop()
+            axes.set_xlim(only - 1, only + 1)
     if panel.logarithmic:
         axes.set_yscale("log", nonpositive="mask")
-    if len(panel.series) > 1 or any(series.label for series in panel.series):
+    has_labels = any(series.label for series in panel.series)
+    if has_labels or len(panel.series) > 1:
         _draw_legend(axes, is_below=len(panel.series) > _FEW_SERIES)
+
+
+def _x_numbers(panel: Panel) -> set[float]:
+    numbers = set()
+    for series in panel.series:
+        for point in series.points:
+            if not isinstance(point.x, str):
+                numbers.add(point.x)
+    return numbers
 
 
 def _draw_legend(axes: Any, is_below: bool) -> None:
     handles, labels = axes.get_legend_handles_labels()
     step = max(math.ceil(len(handles) / _MANY_SERIES), 1)
-    shown = {*range(0, len(handles), step), len(handles) - 1}
+    last = len(handles) - 1
+    shown = {*range(0, len(handles), step), last}
     shown_handles, shown_labels = [], []
     for number in sorted(shown):
         shown_handles.append(handles[number])
         shown_labels.append(labels[number])
-    position = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.16)} if is_below else {}
+    position: dict[str, Any] = {}
+    if is_below:
+        position = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.16)}
     axes.legend(shown_handles, shown_labels, fontsize="small", **position)
 
 
@@ -260,7 +289,14 @@ def _draw_line(axes: Any, series: Series) -> None:
     if len(points) == 1:
         axes.vlines(x, low, high, color=_colour(series))
     else:
-        axes.fill_between(x, low, high, color=_colour(series), alpha=0.2, linewidth=0)
+        axes.fill_between(
+            x,
+            low,
+            high,
+            color=_colour(series),
+            alpha=0.2,
+            linewidth=0,
+        )
 
 
 def _line_style(series: Series) -> str:
@@ -284,16 +320,19 @@ def _draw_bars(axes: Any, bars: Sequence[Series]) -> None:
         for point in series.points:
             positions.setdefault(str(point.x), len(positions))
     width = 0.8 / max(len(bars), 1)
+    middle = (len(bars) - 1) / 2
     for number, series in enumerate(bars):
-        offset = (number - (len(bars) - 1) / 2) * width
+        offset = (number - middle) * width
         centres, heights, below, above = [], [], [], []
         for point in series.points:
+            low = point.y if point.low is None else point.low
+            high = point.y if point.high is None else point.high
             centres.append(positions[str(point.x)] + offset)
             heights.append(point.y if math.isfinite(point.y) else 0)
             # A score may lie outside the interval of its resampled scores, which reaches one way
             # then.
-            below.append(0 if point.low is None else max(0, point.y - point.low))
-            above.append(0 if point.high is None else max(0, point.high - point.y))
+            below.append(max(0, point.y - low))
+            above.append(max(0, high - point.y))
         errors = (below, above) if any(below) or any(above) else None
         axes.bar(
             centres,
@@ -305,7 +344,8 @@ def _draw_bars(axes: Any, bars: Sequence[Series]) -> None:
             capsize=2,
         )
     if positions:
-        axes.set_xticks(range(len(positions)), [plain(name) for name in positions])
+        names = [plain(name) for name in positions]
+        axes.set_xticks(range(len(names)), names)
 
 
 # -------------------------------------------------------------------------------------------------

@@ -31,23 +31,25 @@ class SegmentedSentence:
     """The words of a sentence.
 
     Attributes:
-        spans: begin and end of each word.
+        spans: the characters of each word.
         subwords: numbers of each word's subwords; every subword belongs to one word.
     """
 
     sentence: str
-    spans: tuple[tuple[int, int], ...]
+    spans: tuple[range, ...]
     subwords: tuple[range, ...]
 
     @property
     def texts(self) -> list[str]:
         """The words, as in the sentence."""
-        return [self.sentence[begin:end] for begin, end in self.spans]
+        return [self.sentence[span.start : span.stop] for span in self.spans]
 
     def with_other(self, number: int, word: str) -> str:
         """Return the sentence with another word as its word ``number``."""
-        begin, end = self.spans[number]
-        return self.sentence[:begin] + word + self.sentence[end:]
+        span = self.spans[number]
+        before = self.sentence[: span.start]
+        behind = self.sentence[span.stop :]
+        return before + word + behind
 
 
 @cache
@@ -63,7 +65,9 @@ def words_of_side(side: CorpusSide) -> list[list[SegmentedSentence]]:
 
 
 def _word_begins(sentence: str, starts: Sequence[int]) -> list[int]:
-    begins = {match.start() for match in _WORD.finditer(sentence)} or {0}
+    begins = {match.start() for match in _WORD.finditer(sentence)}
+    if not begins:
+        begins.add(0)
     for start in starts:
         if _UNSPACED.match(sentence, start):
             begins.add(start)
@@ -84,16 +88,16 @@ def words_of(pipeline: TextPipeline, sentence: str, encoded: str) -> SegmentedSe
     for number, start in enumerate(starts):
         word = bisect_right(begins, start) - 1
         first_subwords.setdefault(begins[max(word, 0)], number)
-    words = sorted(first_subwords)
-    ends = [*words[1:], len(sentence)]
+    word_begins = sorted(first_subwords)
+    word_ends = [*word_begins[1:], len(sentence)]
+    first_subwords[len(sentence)] = len(subwords)
     spans = []
     ranges = []
-    for number, (begin, end) in enumerate(zip(words, ends, strict=True)):
+    for begin, end in zip(word_begins, word_ends, strict=True):
         text = sentence[begin:end].rstrip()
-        spans.append((begin, begin + len(text)))
-        last = number + 1 == len(words)
-        behind = len(subwords) if last else first_subwords[end]
-        ranges.append(range(0 if number == 0 else first_subwords[begin], behind))
+        spans.append(range(begin, begin + len(text)))
+        first = first_subwords[begin] if ranges else 0
+        ranges.append(range(first, first_subwords[end]))
     return SegmentedSentence(sentence, tuple(spans), tuple(ranges))
 
 
@@ -102,13 +106,20 @@ def _subword_starts(sentence: str, texts: Sequence[str]) -> list[int]:
 
     Characters that the pipeline has changed get positions between the unchanged ones around them.
     """
-    positions = [position for position, character in enumerate(sentence) if not character.isspace()]
+    positions = []
+    for position, character in enumerate(sentence):
+        if not character.isspace():
+            positions.append(position)
+    if not positions:
+        return [0] * len(texts)
     subwords = [_folded(text) for text in texts]
     aligned = _align("".join(subwords), _folded(sentence))
-    starts, offset = [], 0
+    starts = []
+    offset = 0
     for text in subwords:
         index = aligned[offset] if offset < len(aligned) else len(positions)
-        starts.append(positions[min(index, len(positions) - 1)] if positions else 0)
+        last = len(positions) - 1
+        starts.append(positions[min(index, last)])
         offset += len(text)
     return starts
 
@@ -121,7 +132,8 @@ def _align(text: str, sentence: str) -> list[int]:
     for _, start, stop, first, behind in matcher.get_opcodes():
         length = stop - start
         for offset in range(length):
-            aligned.append(first + offset * (behind - first) // length)
+            moved = offset * (behind - first) // length
+            aligned.append(first + moved)
     return aligned
 
 
