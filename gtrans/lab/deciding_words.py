@@ -103,17 +103,26 @@ def run(args: argparse.Namespace) -> None:
 
     # Gradients of a memory reach back to the beginning of the document.
     models, task = load_models(
-        split_paths(args.path), args.data, {"memory_bptt": -1}, cpu=args.cpu, fp16=args.fp16
+        split_paths(args.path),
+        args.data,
+        {"memory_bptt": -1},
+        cpu=args.cpu,
+        fp16=args.fp16,
     )
     set_chunks(task, args.max_doc_tokens, args.overlap)
-    source = CorpusSide(task.source_encoder(), [source for source, _ in documents])
+    sources = [source for source, _ in documents]
+    targets = [target for _, target in documents]
     pipeline = task.pipeline(str(task.cfg.target_lang))
-    text = ScoredCorpus(source, CorpusSide(pipeline, [target for _, target in documents]))
+    text = ScoredCorpus(
+        CorpusSide(task.source_encoder(), sources),
+        CorpusSide(pipeline, targets),
+    )
     words = measure_words(models, task, text, args.threshold, args.max_tokens)
     if args.output:
         with atomic_writer(args.output) as file:
             for word in words:
-                file.write(json.dumps(word.entry(), ensure_ascii=False) + "\n")
+                line = json.dumps(word.entry(), ensure_ascii=False)
+                file.write(f"{line}\n")
     summary = _summary(words, args.threshold)
     if args.json:
         print(json_text(with_schema("deciding-words", summary)))
@@ -159,7 +168,8 @@ class Decision:
     @property
     def strength(self) -> tuple[bool, float]:
         """Sort key: decisions that flip, then larger losses; all below LEAST_LOSS are equal."""
-        return self.flips, self.loss if self.loss >= LEAST_LOSS else 0.0
+        loss = self.loss if self.loss >= LEAST_LOSS else 0.0
+        return self.flips, loss
 
 
 @dataclass(frozen=True)
@@ -191,15 +201,25 @@ class DecidingWord:
     def entry(self) -> dict[str, Any]:
         """Return its JSON object."""
         values = asdict(self)
-        decision = values.pop("decision") or dict.fromkeys(("loss", "flips", "change"))
-        decision["decided_by"] = decision.pop("change")
-        return {**values, "cxmi": self.cxmi, **decision}
+        decision = values.pop("decision") or {}
+        return {
+            **values,
+            "cxmi": self.cxmi,
+            "loss": decision.get("loss"),
+            "flips": decision.get("flips"),
+            "decided_by": decision.get("change"),
+        }
 
 
 def measure_words(
     models: Sequence[Any], task: Any, text: ScoredCorpus, threshold: float, max_tokens: int
 ) -> list[DecidingWord]:
-    """Return every word of the references, with decisions from ``threshold`` nats on."""
+    """Return every word of the references, with the decisions of words that gain enough.
+
+    Args:
+        threshold: least gain of a word whose decision is searched, in nats.
+        max_tokens: size of a batch.
+    """
     from gtrans.translating.force_decode import token_scores, token_scores_without_context
 
     full = token_scores(models, task, text, max_tokens, rivals=True)
@@ -262,7 +282,8 @@ def _searched_word(
 ) -> SearchedWord:
     document = word.document - 1
     sentence = word.sentence - 1
-    subwords = words_of_side(text.target)[document][sentence].subwords[word.word - 1]
+    words = words_of_side(text.target)[document][sentence]
+    subwords = words.subwords[word.word - 1]
     with_context = full[document][sentence]
     without_context = bare[document][sentence]
     gained = with_context[:, 0] - without_context[:, 0]
@@ -289,23 +310,37 @@ class _ScoredPlace(NamedTuple):
         return [sentence + self.scored_span.begin for sentence in sentences]
 
 
-class _ContextWord(NamedTuple):
-    """A word of the context, numbers from 0."""
-
-    side: str
-    sentence: int
-    word: int
-    text: str
-    bound: float | None
-
-
 class _Trial(NamedTuple):
+    """A change in the context of the searched word ``number``."""
+
     number: int
     change: WordChange
 
 
-_Bounds = dict[tuple[str, int, int], float]
-"""Bounds on the influence of words, by side, sentence and word."""
+class _ChangedText(NamedTuple):
+    """Encoded source and target of a span, and its source as the user wrote it."""
+
+    source: list[str]
+    target: list[str]
+    plain: list[str]
+
+
+class _WordPlace(NamedTuple):
+    """A word of the corpus, numbers from 0."""
+
+    side: str
+    sentence: int
+    word: int
+
+
+class _ContextWord(NamedTuple):
+    place: _WordPlace
+    text: str
+    bound: float | None
+
+
+_Bounds = dict[_WordPlace, float]
+"""Bounds on the influence of words."""
 
 
 class _DeciderSearch:
@@ -314,7 +349,9 @@ class _DeciderSearch:
     ) -> None:
         from gtrans.translating.force_decode import RowPool
 
-        self._models, self._task, self._text = models, task, text
+        self._models = models
+        self._task = task
+        self._text = text
         self._max_tokens = max_tokens
         self._rows = RowPool(task, not text.cuts_units)
         self._substitutes = {side: Substitutes(text.sides[side]) for side in SIDES}
@@ -355,22 +392,11 @@ class _DeciderSearch:
 
         documents, plain, first = [], [], []
         for trial in trials:
-            word, change = searched[trial.number], trial.change
+            word = searched[trial.number]
             scored_span = self._places[word.document, word.sentence].scored_span
-            source, target = (list(lines) for lines in self._text.encoded(scored_span))
-            texts = list(self._text.plain(scored_span))
-            side = self._text.sides[change.side]
-            sentence = change.sentence - 1
-            words = words_of_side(side)[word.document][sentence]
-            changed = words.with_other(change.word - 1, change.replaced_by)
-            line = sentence - scored_span.begin
-            if change.side == "source":
-                source[line] = side.pipeline.encode(changed)
-                texts[line] = changed
-            else:
-                target[line] = side.pipeline.encode(changed)
-            documents.append((source, target))
-            plain.append(texts)
+            changed = self._changed_text(word.document, scored_span, trial.change)
+            documents.append((changed.source, changed.target))
+            plain.append(changed.plain)
             first.append(word.sentence - scored_span.begin)
         scored = score_tokens(
             self._models,
@@ -385,12 +411,38 @@ class _DeciderSearch:
         )
         decisions = []
         for trial, sentences in zip(trials, scored, strict=True):
-            word, scores = searched[trial.number], sentences[0]
+            word = searched[trial.number]
+            scores = sentences[0]
             own, best, _ = scores[word.decisive].tolist()
             value = float(scores[word.subwords.start : word.subwords.stop, 0].sum())
-            flips = word.is_best and best > own
-            decisions.append(Decision(trial.change, word.value - value, flips))
+            decision = Decision(
+                change=trial.change,
+                loss=word.value - value,
+                flips=word.is_best and best > own,
+            )
+            decisions.append(decision)
         return decisions
+
+    def _changed_text(
+        self, document: int, scored_span: ScoredSpan, change: WordChange
+    ) -> _ChangedText:
+        source, target = self._text.encoded(scored_span)
+        text = _ChangedText(
+            source=list(source),
+            target=list(target),
+            plain=list(self._text.plain(scored_span)),
+        )
+        side = self._text.sides[change.side]
+        sentence = change.sentence - 1
+        words = words_of_side(side)[document][sentence]
+        changed = words.with_other(change.word - 1, change.replaced_by)
+        line = sentence - scored_span.begin
+        if change.side == "source":
+            text.source[line] = side.pipeline.encode(changed)
+            text.plain[line] = changed
+        else:
+            text.target[line] = side.pipeline.encode(changed)
+        return text
 
     def _suspects(self, searched: SearchedWord) -> list[list[WordChange]]:
         """Return the context words with the highest bounds, or all, each with replacements."""
@@ -403,12 +455,13 @@ class _DeciderSearch:
             if bounds is not None and len(suspects) == SUSPECTS:
                 break
             changes = []
-            substitutes = self._substitutes[candidate.side]
-            for other in substitutes.replacements(candidate.text, rivals[candidate.side]):
+            place = candidate.place
+            substitutes = self._substitutes[place.side]
+            for other in substitutes.replacements(candidate.text, rivals[place.side]):
                 change = WordChange(
-                    side=candidate.side,
-                    sentence=candidate.sentence + 1,
-                    word=candidate.word + 1,
+                    side=place.side,
+                    sentence=place.sentence + 1,
+                    word=place.word + 1,
                     text=candidate.text,
                     bound=candidate.bound,
                     replaced_by=other,
@@ -428,14 +481,18 @@ class _DeciderSearch:
                 if number == searched.sentence or is_later:
                     continue
                 for word, text in enumerate(sentences[number].texts):
-                    bound = bounds.get((side, number, word)) if bounds else None
-                    context.append(_ContextWord(side, number, word, text, bound))
+                    word_place = _WordPlace(side, number, word)
+                    bound = bounds.get(word_place) if bounds else None
+                    context.append(_ContextWord(word_place, text, bound))
         return context
 
     def _rival(self, searched: SearchedWord) -> str:
-        subwords = self._text.target.encoded[searched.document][searched.sentence].split()
+        """Return the subwords of the word up to the decisive one, and its rival."""
+        encoded = self._text.target.encoded[searched.document][searched.sentence]
+        subwords = encoded.split()
+        before = subwords[searched.subwords.start : searched.decisive]
         rival = self._task.target_dictionary[searched.rival]
-        return " ".join([*subwords[searched.subwords.start : searched.decisive], rival])
+        return " ".join([*before, rival])
 
     def _bounds(self, searched: SearchedWord) -> _Bounds | None:
         """Bound the influence of each word of the row by ``|g| |e - m|``.
@@ -451,38 +508,43 @@ class _DeciderSearch:
         examples = self._rows.examples
         sample = examples.collate([place.row.example])
         device = next(self._models[0].parameters()).device
-        inputs = {name: tensor.to(device) for name, tensor in sample["net_input"].items()}
+        inputs = {}
+        for name, tensor in sample["net_input"].items():
+            inputs[name] = tensor.to(device)
         net_input = self._rows.complete_input(inputs)
         tokens = net_input["src_tokens"], net_input["prev_output_tokens"]
         target = sample["target"].to(device)
         real = target.ne(examples.frame.pad)
         special_ids = torch.tensor(examples.frame.special_ids, device=device)
-        bounds: defaultdict[tuple[str, int, int], float] = defaultdict(float)
+        bounds: defaultdict[_WordPlace, float] = defaultdict(float)
         for model in self._models:
             layouts = model.layouts(*tokens)
             with torch.enable_grad(), embedded_words(model) as embedded:
-                scores = model(**net_input)[0].float().log_softmax(-1)
+                logits = model(**net_input)[0].float()
+                scores = logits.log_softmax(-1)
             for side, layout in zip(SIDES, layouts, strict=True):
-                if [list(map(len, embedded[side]))] != [[layout.tokens]]:
+                if [len(states) for states in embedded[side]] != [layout.tokens]:
                     return None
-            sentences = layouts[1].choose(layouts[1].sentence, real)
+            target_layout = layouts[1]
+            sentences = target_layout.choose(target_layout.sentence, real)
             row_sentence = searched.sentence - place.scored_span.begin - place.span.target.start
             at = sentences.eq(row_sentence).nonzero()[:, 0]
             value = _gain_over_rival(searched, scores[real], target[real], at)
             states = [embedded[side][0] for side in SIDES]
             gradients = torch.autograd.grad(value, states)
             for n, side in enumerate(SIDES):
-                is_word = ~torch.isin(layouts[n].pack(tokens[n]), special_ids)
-                state = states[n][is_word].detach()
+                ids = layouts[n].pack(tokens[n])
+                is_word = ~torch.isin(ids, special_ids)
+                embedded_subwords = states[n][is_word].detach()
                 words = self._word_bounds(
                     side,
                     searched.document,
                     place.row_sentences(side),
                     gradients[n][is_word],
-                    state - state.mean(0),
+                    embedded_subwords - embedded_subwords.mean(0),
                 )
-                for key, bound in words:
-                    bounds[key] += bound
+                for word_place, bound in words:
+                    bounds[word_place] += bound
         return bounds
 
     def _word_bounds(
@@ -492,7 +554,7 @@ class _DeciderSearch:
         sentences: Sequence[int],
         gradients: Tensor,
         distances: Tensor,
-    ) -> Iterator[tuple[tuple[str, int, int], float]]:
+    ) -> Iterator[tuple[_WordPlace, float]]:
         """Yield the bound of each word; ``gradients`` and ``distances``: ``(subwords, dim)``."""
         corpus_side = self._text.sides[side]
         offset = 0
@@ -503,8 +565,9 @@ class _DeciderSearch:
                 stop = offset + subwords.stop
                 gradient = gradients[start:stop].sum(0).norm()
                 distance = distances[start:stop].mean(0).norm()
-                yield (side, number, word), float(gradient * distance)
-            offset += len(corpus_side.encoded[document][number].split())
+                yield _WordPlace(side, number, word), float(gradient * distance)
+            encoded = corpus_side.encoded[document][number]
+            offset += len(encoded.split())
 
 
 def _gain_over_rival(searched: SearchedWord, scores: Tensor, tokens: Tensor, at: Tensor) -> Tensor:
@@ -518,8 +581,11 @@ def _gain_over_rival(searched: SearchedWord, scores: Tensor, tokens: Tensor, at:
     return own - rival
 
 
-Neighbour = tuple[bool, str]
-"""Whether it stands behind the word, and the word next to it."""
+class Neighbour(NamedTuple):
+    """The word next to a word."""
+
+    is_behind: bool
+    text: str
 
 
 class Substitutes:
@@ -544,26 +610,28 @@ class Substitutes:
         for number, (word, span) in enumerate(zip(texts, words.subwords, strict=True)):
             if not _is_word(word):
                 continue
-            before = False, framed[number]
-            behind = True, framed[number + 2]
+            before = Neighbour(is_behind=False, text=framed[number])
+            behind = Neighbour(is_behind=True, text=framed[number + 2])
             self._neighbours[word].update([before, behind])
             for end in range(span.start, span.stop):
                 first_subwords = " ".join(subwords[span.start : end + 1])
                 self._by_first_subwords[first_subwords][word] += 1
 
     def _build_vectors(self) -> None:
-        totals = Counter[Neighbour]()
+        words = len(self._neighbours)
+        words_with = Counter[Neighbour]()
         for counts in self._neighbours.values():
-            totals.update(counts.keys())
+            words_with.update(counts.keys())
         for word, counts in self._neighbours.items():
             vector = {}
             for neighbour, count in counts.items():
-                rarity = math.log(1 + len(self._neighbours) / totals[neighbour])
+                rarity = math.log(1 + words / words_with[neighbour])
                 vector[neighbour] = (1 + math.log(count)) * rarity
             length = math.hypot(*vector.values())
-            self._vectors[word] = {key: value / length for key, value in vector.items()}
-            for neighbour, value in self._vectors[word].items():
-                self._words_next_to[neighbour].append((word, value))
+            for neighbour, value in vector.items():
+                vector[neighbour] = value / length
+                self._words_next_to[neighbour].append((word, value / length))
+            self._vectors[word] = vector
 
     def replacements(self, word: str, rival: str = "") -> list[str]:
         """Return at most :data:`REPLACEMENTS` other words, the best first.
@@ -573,20 +641,31 @@ class Substitutes:
         """
         if not _is_word(word):
             return []
-        same = word.lower()
+        others = dict.fromkeys([*self._best_rival(word, rival), *self._similar(word)])
+        return list(others)[:REPLACEMENTS]
+
+    def _best_rival(self, word: str, rival: str) -> list[str]:
+        """Return the most frequent other word with these first subwords, or none.
+
+        Words of the same case as ``word`` come first.
+        """
         is_upper = word[0].isupper()
-        rivals = {}
+        ranks = {}
         for other, count in self._by_first_subwords[rival].items():
-            if other.lower() != same:
-                rivals[other] = (other[0].isupper() == is_upper, count)
-        best_rival = sorted(rivals, key=lambda other: rivals[other])[-1:]
+            if other.lower() != word.lower():
+                has_same_case = other[0].isupper() == is_upper
+                ranks[other] = (has_same_case, count)
+        ordered = sorted(ranks, key=lambda other: ranks[other])
+        return ordered[-1:]
+
+    def _similar(self, word: str) -> list[str]:
         scores: defaultdict[str, float] = defaultdict(float)
         for neighbour, value in self._vectors.get(word, {}).items():
             for other, weight in self._words_next_to[neighbour]:
                 scores[other] += value * weight
-        similar = [other for other in scores if other.lower() != same]
+        similar = [other for other in scores if other.lower() != word.lower()]
         similar.sort(key=lambda other: (-scores[other], other))
-        return list(dict.fromkeys([*best_rival, *similar]))[:REPLACEMENTS]
+        return similar
 
 
 def _is_word(word: str) -> bool:
@@ -603,7 +682,8 @@ def _summary(words: Sequence[DecidingWord], threshold: float) -> dict[str, Any]:
         gains[word.text].append(word.cxmi)
     forms: list[dict[str, Any]] = []
     for text, nats in gains.items():
-        forms.append({"text": text, "count": len(nats), "cxmi": math.fsum(nats)})
+        form = {"text": text, "count": len(nats), "cxmi": math.fsum(nats)}
+        forms.append(form)
     forms.sort(key=lambda form: -form["cxmi"])
     return {
         "words": len(words),

@@ -12,7 +12,7 @@ from itertools import product
 from pathlib import Path
 from shlex import join
 from statistics import mean, stdev
-from typing import Any
+from typing import Any, NamedTuple
 
 from gtrans.errors import GtransError
 from gtrans.files import atomic_writer, binary_writer, digest, read_object
@@ -44,8 +44,9 @@ def write_results(plan: ExperimentPlan, name: str) -> None:
         archive = f"{name}.translations.tar.xz"
         data["made"].append(archive)
         pack(texts, archive)
+    text = json.dumps(data, indent=2, ensure_ascii=False)
     with atomic_writer(f"{name}.json") as file:
-        file.write(json.dumps(data, indent=2, ensure_ascii=False) + "\n")
+        file.write(f"{text}\n")
     with atomic_writer(f"{name}.md") as file:
         file.write(to_markdown(data))
 
@@ -57,9 +58,8 @@ def collect_results(plan: ExperimentPlan, table: Table) -> dict[str, Any]:
     is from the baseline of the same seed, ``p`` of a paired t-test over the seeds; a seed's
     ``change`` is the 95% interval of its difference.
     """
-    columns = {}
-    for title in table.columns:
-        columns[title] = read_definitions("columns")["columns"][title]
+    definitions = read_definitions("columns")["columns"]
+    columns = {title: definitions[title] for title in table.columns}
     rows = [_row_results(plan, row, columns) for row in plan.rows(table)]
     check_copies(rows)
     _add_differences(rows, columns)
@@ -68,10 +68,17 @@ def collect_results(plan: ExperimentPlan, table: Table) -> dict[str, Any]:
         for path in sorted(Path().glob(f"{name}*")):
             made.append(str(path))
     corpora = plan.corpora(table)
-    digests = {name: _digests(plan.corpus(name).files) for name in corpora}
-    digits = {title: column.get("digits", 2) for title, column in columns.items()}
-    # A mean of these says nothing, such as a mean of the p of several seeds.
-    each_seed = sorted(title for title in columns if not _is_compared(columns[title]))
+    digests = {}
+    for name in corpora:
+        digests[name] = _digests(plan.corpus(name).files)
+    digits = {}
+    each_seed = []
+    for title, column in columns.items():
+        digits[title] = column.get("digits", 2)
+        # A mean of these says nothing, such as a mean of the p of several seeds.
+        if not _is_compared(column):
+            each_seed.append(title)
+    printed = {"columns": [], "rows": {}, "note": "", **table.printed}
     results = {
         "experiment": table.name,
         "title": table.title,
@@ -83,8 +90,8 @@ def collect_results(plan: ExperimentPlan, table: Table) -> dict[str, Any]:
         "corpora": list(corpora),
         "data": digests,
         "columns": digits,
-        "each_seed": each_seed,
-        "printed": {"columns": [], "rows": {}, "note": "", **table.printed},
+        "each_seed": sorted(each_seed),
+        "printed": printed,
         "rows": rows,
         "made": made,
     }
@@ -116,14 +123,17 @@ def _is_compared(column: Mapping[str, Any]) -> bool:
 
 
 def _add_differences(rows: Sequence[dict[str, Any]], columns: Mapping[str, Any]) -> None:
-    cells_of_rows = {}
+    cells_by_row = {}
     for row in rows:
-        cells_of_rows[row["label"], row["corpus"]] = row["cells"]
+        key = row["label"], row["corpus"]
+        cells_by_row[key] = row["cells"]
     for row in rows:
-        baseline = cells_of_rows.get((row["baseline"], row["corpus"]), {})
+        baseline_key = row["baseline"], row["corpus"]
+        baseline = cells_by_row.get(baseline_key, {})
         for title, cell in row["cells"].items():
             if title in baseline and _is_compared(columns[title]):
-                cell["difference"] = _difference(cell["seeds"], baseline[title]["seeds"])
+                baseline_cell = baseline[title]
+                cell["difference"] = _difference(cell["seeds"], baseline_cell["seeds"])
 
 
 def _row_results(
@@ -152,7 +162,9 @@ def _row_results(
 
 
 def _is_made(run: PlannedRun) -> bool:
-    return not run.seed or Path(run.folder, run.model, "trained").is_file()
+    if not run.seed:  # a corpus
+        return True
+    return Path(run.folder, run.model, "trained").is_file()
 
 
 def _seed_numbers(
@@ -160,7 +172,8 @@ def _seed_numbers(
 ) -> list[dict[str, Any]]:
     seeds = []
     for run in runs:
-        files = [Path(file) for file in plan.files(column["measure"], run)]
+        names = plan.files(column["measure"], run)
+        files = [Path(name) for name in names]
         if not files or not all(file.is_file() for file in files):
             continue
         number = read_number(plan, run, column, files)
@@ -195,46 +208,60 @@ def _run_facts(plan: ExperimentPlan, run: PlannedRun) -> dict[str, Any]:
     return facts
 
 
-def _difference(own: Sequence[dict[str, Any]], other: Sequence[dict[str, Any]]) -> dict[str, Any]:
+_Numbers = Sequence[dict[str, Any]]
+"""Numbers of a cell, one for each seed; see :func:`read_number`."""
+
+
+def _difference(own: _Numbers, other: _Numbers) -> dict[str, Any]:
     from scipy.stats import ttest_1samp
 
-    baseline = {run["seed"]: run["value"] for run in other}
+    baseline_values = {number["seed"]: number["value"] for number in other}
     differences = []
-    for run in own:
-        if run["seed"] in baseline:
-            differences.append(run["value"] - baseline[run["seed"]])
+    for number in own:
+        seed = number["seed"]
+        if seed in baseline_values:
+            differences.append(number["value"] - baseline_values[seed])
     if not differences:
         return {}
     spread = _spread(differences)
-    largest = max(abs(run["value"]) for run in own)
+    largest = max(abs(number["value"]) for number in own)
+    p = None
     # Below this limit the differences differ by rounding alone.
     if (spread["spread"] or 0) > 1e-9 * largest:
-        p = float(ttest_1samp(differences, 0).pvalue)
-        return {**spread, "p": p}
-    return {**spread, "p": None}
+        test = ttest_1samp(differences, 0)
+        p = float(test.pvalue)
+    return {**spread, "p": p}
 
 
 # --- translations -----------------------------------------------------------------------
 
 
+class _Translated(NamedTuple):
+    label: str
+    file: str
+
+
 def check_copies(rows: Sequence[Mapping[str, Any]]) -> None:
     """Raise GtransError if two rows have the same translation, because one was never run."""
-    seen: dict[tuple[str, int, str], tuple[str, str]] = {}
+    # By corpus, seed and digest of the translation.
+    seen: dict[tuple[str, int, str], _Translated] = {}
     for row in rows:
         for run in row["runs"]:
             if "sha256" not in run:
                 continue
             key = row["corpus"], run["seed"], run["sha256"]
-            label, file = seen.setdefault(key, (row["label"], run["translation"]))
-            if file == run["translation"] or not _has_learned(Path(file)):
+            own = _Translated(row["label"], run["translation"])
+            first = seen.setdefault(key, own)
+            if first.file == own.file or not _has_learned(Path(first.file)):
                 continue
             raise GtransError(
-                f"{run['translation']} ({row['label']}) is the same as {file} ({label}), so one of "
+                f"{own.file} ({own.label}) is the same as {first.file} ({first.label}), so one of "
                 "them was not run, or its model sees no context; remove it and run it again."
             )
 
 
 def _has_learned(translation: Path) -> bool:
+    # A model that has learned nothing repeats a few sentences.
     lines = translation.read_text(encoding="utf-8").splitlines()
     return 10 * len(set(lines)) > len(lines)
 
@@ -259,9 +286,10 @@ def pack(files: Iterable[Path], archive: str) -> None:
     """Write files into an archive; the same files give the same archive."""
     with binary_writer(archive) as written, tarfile.open(fileobj=written, mode="w:xz") as packed:
         for file in files:
+            content = file.read_bytes()
             member = tarfile.TarInfo(file.as_posix())
-            member.size = file.stat().st_size
-            packed.addfile(member, io.BytesIO(file.read_bytes()))
+            member.size = len(content)
+            packed.addfile(member, io.BytesIO(content))
 
 
 # --- numbers ----------------------------------------------------------------------------
@@ -286,7 +314,8 @@ def read_number(
     if measure == "directions":
         scores = []
         for content in contents:
-            scores.append(float(content["systems"]["row"]["s_bleu"]["score"]))
+            system = content["systems"]["row"]
+            scores.append(float(system["s_bleu"]["score"]))
         return _directions_number(plan, run, keys, scores)
     if measure == "score":
         entry = _value_at(contents[0], ["systems", "row", keys[0]])
@@ -301,9 +330,11 @@ def read_number(
 
 def _value_at(content: Any, keys: Iterable[str]) -> Any:
     for key in keys:
-        if not isinstance(content, dict):
-            content = {str(number): entry for number, entry in enumerate(content or ())}
-        content = content.get(key)
+        if isinstance(content, dict):
+            content = content.get(key)
+        else:  # a list, or None
+            entries = {str(number): entry for number, entry in enumerate(content or ())}
+            content = entries.get(key)
     return content
 
 
@@ -349,13 +380,14 @@ def _words_per_second(times: Path, translation: Path) -> dict[str, Any]:
 
 def _score_number(entry: Any, keys: Sequence[str]) -> dict[str, Any] | None:
     """Read ``gtrans score --json``; ``keys``: ``non_inferiority`` for the p of that test."""
+    comparison = _value_at(entry, ["comparison"])
     if keys:
-        return _number(_value_at(entry, ["comparison", *keys, "p"]))
+        return _number(_value_at(comparison, [*keys, "p"]))
     return _number(
         _value_at(entry, ["score"]),
         interval=_value_at(entry, ["confidence", "interval"]),
-        change=_value_at(entry, ["comparison", "interval"]),
-        p=_value_at(entry, ["comparison", "paired_randomisation", "p"]),
+        change=_value_at(comparison, ["interval"]),
+        p=_value_at(comparison, ["paired_randomisation", "p"]),
         test="paired approximate randomisation",
         signature=_value_at(entry, ["signature"]),
     )
@@ -367,7 +399,8 @@ def _accuracy_number(alone: Any, compared: Any, keys: Sequence[str]) -> dict[str
     distance = keys[1] if len(keys) > 1 else ""
     if phenomenon and distance:
         share = _value_at(alone, ["contrastive", *keys])
-        return _number(share, _value_at(alone, ["intervals", *keys]), times=100)
+        interval = _value_at(alone, ["intervals", *keys])
+        return _number(share, interval, times=100)
     kind = "_by_distance" if distance else ""
     key = distance or phenomenon or "all"
     if key == "all":
@@ -376,11 +409,13 @@ def _accuracy_number(alone: Any, compared: Any, keys: Sequence[str]) -> dict[str
         place = ["by_distance", key]
     else:
         place = ["by_phenomenon", key]
+    accuracy = _value_at(alone, place)
+    comparison = _value_at(compared, ["others", "row"])
     return _number(
-        _value_at(alone, [*place, "accuracy"]),
-        interval=_value_at(alone, [*place, "interval"]),
-        change=_value_at(compared, ["others", "row", f"difference{kind}", key, "interval"]),
-        p=_value_at(compared, ["others", "row", f"mcnemar{kind}", key, "p"]),
+        _value_at(accuracy, ["accuracy"]),
+        interval=_value_at(accuracy, ["interval"]),
+        change=_value_at(comparison, [f"difference{kind}", key, "interval"]),
+        p=_value_at(comparison, [f"mcnemar{kind}", key, "p"]),
         test="exact McNemar",
         times=100,
     )
@@ -412,25 +447,40 @@ def _directions_number(
     own = dict(zip(directions, scores, strict=False))
     baseline = dict(zip(directions, scores[len(directions) :], strict=False))
     if len(keys) == 1:
-        if keys[0] in own:
-            return _number(own[keys[0]])
-        return _number(mean(own.values())) if keys == ["mean"] else None
-    counts = read_object(Path(f"data/{run.corpus}/{plan.preparation(run.model)}/pairs.json"))
-    pairs = _pairs_of_class(counts, keys[1], plan.settings)
-    if keys[0] != "into":
-        pairs = ["-".join(reversed(pair.split("-"))) for pair in pairs]
-    if keys[1] == "win ratio":
+        key = keys[0]
+        if key in own:
+            return {"value": own[key]}
+        return {"value": mean(own.values())} if key == "mean" else None
+    side, kind = keys[:2]
+    preparation = plan.preparation(run.model)
+    counts = read_object(Path(f"data/{run.corpus}/{preparation}/pairs.json"))
+    pairs = _pairs_of_class(counts, kind, plan.settings)
+    if side != "into":
+        pairs = [_reversed(pair) for pair in pairs]
+    if kind == "win ratio":
         if not baseline:
             return None
-        return {"value": 100 * mean(own[pair] > baseline[pair] for pair in pairs)}
+        wins = [own[pair] > baseline[pair] for pair in pairs]
+        return {"value": 100 * mean(wins)}
     return {"value": mean(own[pair] for pair in pairs)} if pairs else None
 
 
 def _pairs_of_class(counts: Mapping[str, int], name: str, settings: Mapping[str, str]) -> list[str]:
+    """Return the pairs with a ``high``, ``medium`` or ``low`` count, or all."""
     high, medium = int(settings["high-pairs"]), int(settings["medium-pairs"])
-    classes = {"high": (high, math.inf), "medium": (medium, high), "low": (0, medium)}
-    least, most = classes.get(name, (0, math.inf))
+    least, most = 0, math.inf
+    if name == "high":
+        least = high
+    elif name == "medium":
+        least, most = medium, high
+    elif name == "low":
+        most = medium
     return [pair for pair, count in counts.items() if least <= count < most]
+
+
+def _reversed(pair: str) -> str:
+    source, _, target = pair.partition("-")
+    return f"{target}-{source}"
 
 
 # --- pictures and text ------------------------------------------------------------------
@@ -442,7 +492,8 @@ def draw(table: Table, data: Mapping[str, Any]) -> list[str]:
 
     assert table.figure is not None
     panels = []
-    for axis, title in product(table.figure["x"], table.figure["y"]):
+    axes = product(table.figure["x"], table.figure["y"])
+    for axis, title in axes:
         series = []
         curves = _curves(table, data, axis, title)
         for number, (name, points) in enumerate(curves.items()):
@@ -467,8 +518,9 @@ def _curves(
         names = [point.series] if point.series else []
         if len(data["corpora"]) > 1:
             names.append(row["corpus"])
+        name = ", ".join(names) or title
         for seed in row["cells"][title]["seeds"]:
-            curves[", ".join(names) or title].append((point.x[axis], seed["value"]))
+            curves[name].append((point.x[axis], seed["value"]))
     return curves
 
 
@@ -542,7 +594,8 @@ def _score_rows(results: Mapping[str, Any]) -> list[dict[str, str]]:
             if len(seeds) > 1 and title not in results.get("each_seed", ()):
                 text = f"{cell['mean']:.{digits}f} ± {cell['spread']:.{digits}f}"
             else:
-                text = ", ".join(_with_interval(seed, digits) for seed in seeds)
+                texts = [_with_interval(seed, digits) for seed in seeds]
+                text = ", ".join(texts)
             if len(seeds) < len(row["runs"]):
                 text += f" ({len(seeds)} of {len(row['runs'])} seeds)"
             entry[title] = text
@@ -561,8 +614,8 @@ def _with_interval(seed: Mapping[str, Any], digits: int) -> str:
     text = in_digits(seed["value"], digits)
     if not seed.get("interval"):
         return text
-    ends = " to ".join(in_digits(end, digits) for end in seed["interval"])
-    return f"{text} ({ends})"
+    low, high = seed["interval"]
+    return f"{text} ({in_digits(low, digits)} to {in_digits(high, digits)})"
 
 
 def _change_rows(results: Mapping[str, Any]) -> list[dict[str, str]]:
@@ -573,13 +626,15 @@ def _change_rows(results: Mapping[str, Any]) -> list[dict[str, str]]:
             if not change:
                 continue
             digits = results["columns"][title]
-            spread = "" if change["spread"] is None else f" ± {change['spread']:.{digits}f}"
+            text = in_digits(change["mean"], digits, "+")
+            if change["spread"] is not None:
+                text += f" ± {change['spread']:.{digits}f}"
             entry = {
                 "": row["label"],
                 "corpus": _corpus_cell(results, row),
                 "against": row["baseline"],
                 "score": title,
-                "change": in_digits(change["mean"], digits, "+") + spread,
+                "change": text,
                 "p over seeds": "" if change["p"] is None else f"{change['p']:.3g}",
             }
             changes.append(entry | _seed_tests(cell["seeds"], digits))
@@ -613,7 +668,10 @@ def _markdown_table(rows: Sequence[Mapping[str, Any]], align: str) -> str:
     titles = [title for title in keys if any(row.get(title) for row in rows)]
     if len(titles) < 2:
         return ""
-    table = [titles, ["---", *[align] * (len(titles) - 1)]]
+    alignment = [align] * (len(titles) - 1)
+    table = [titles, ["---", *alignment]]
     for row in rows:
-        table.append([str(row.get(title, "")).replace("|", "\\|") for title in titles])
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in table)
+        texts = [str(row.get(title, "")) for title in titles]
+        table.append([text.replace("|", "\\|") for text in texts])
+    lines = [" | ".join(cells) for cells in table]
+    return "\n".join(f"| {line} |" for line in lines)
