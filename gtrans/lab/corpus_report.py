@@ -76,7 +76,8 @@ def _lines(data: Mapping[str, Any]) -> Iterator[str]:
     columns = [_flat(split) for split in data["splits"].values()]
     rows = [["", *data["splits"]]]
     for name in columns[0]:
-        rows.append([name, *(_shown(column[name]) for column in columns)])
+        cells = [_shown(column[name]) for column in columns]
+        rows.append([name, *cells])
     yield from aligned(rows, {0})
 
 
@@ -98,13 +99,16 @@ def _shown(number: float | None) -> str:
 def report(path: Path, languages: Sequence[str], max_doc_tokens: int) -> dict[str, Any]:
     """Return the counts of a corpus, for a JSON file.
 
-    ``path`` has ``SPLIT.LANG``, or is a folder of ``gtrans prepare``; its own languages count if
-    ``languages`` is empty.
+    ``path`` has ``SPLIT.LANG``, or is a folder of ``gtrans prepare``. If ``languages`` is empty,
+    its own are counted.
     """
     if not path.is_dir():
         raise GtransError(f"{path}: there is no such folder.")
     is_prepared = (path / STATE_FILE).is_file()
-    corpus = _prepared_files(path, languages) if is_prepared else _text_files(path, languages)
+    if is_prepared:
+        corpus = _prepared_files(path, languages)
+    else:
+        corpus = _text_files(path, languages)
     if not corpus.files:
         source, target = corpus.languages
         raise GtransError(
@@ -115,16 +119,17 @@ def report(path: Path, languages: Sequence[str], max_doc_tokens: int) -> dict[st
     for name in sorted(corpus.files, key=_split_order):
         counts[name] = count(corpus.files[name], corpus.languages, max_doc_tokens)
     train = counts.get("train")
-    vocabulary: Mapping[str, Collection[str]] | None = None
+    known: Mapping[str, Collection[str]] | None = None
     if is_prepared:
-        vocabulary = {}
+        known = {}
         for lang in corpus.languages:
-            vocabulary[lang] = frozenset(read_subwords(path / f"dict.{lang}.txt"))
+            known[lang] = frozenset(read_subwords(path / f"dict.{lang}.txt"))
     elif train is not None:
-        vocabulary = train.words
+        known = train.words
     records = {}
     for name, split in counts.items():
-        records[name] = split.record(None if name == "train" else train, vocabulary)
+        other = None if name == "train" else train
+        records[name] = split.record(other, known)
     return {
         "path": str(path),
         "languages": corpus.languages,
@@ -158,9 +163,10 @@ def _prepared_files(path: Path, languages: Sequence[str]) -> _CorpusFiles:
 
 
 def _text_files(path: Path, languages: Sequence[str]) -> _CorpusFiles:
-    texts = _texts(path)
-    pair = [*languages] if languages else _languages(path, texts)
-    source_names, target_names = texts[pair[0]], texts[pair[1]]
+    names_by_lang = _names_by_language(path)
+    pair = list(languages) or _languages(path, names_by_lang)
+    source_names = names_by_lang[pair[0]]
+    target_names = names_by_lang[pair[1]]
     files = {}
     for name in source_names | target_names:
         has_both = name in source_names and name in target_names
@@ -175,30 +181,32 @@ def _split_order(name: str) -> tuple[int, str]:
     return number, name
 
 
-def _texts(path: Path) -> Mapping[str, set[str]]:
-    texts: defaultdict[str, set[str]] = defaultdict(set)
+def _names_by_language(path: Path) -> Mapping[str, set[str]]:
+    names: defaultdict[str, set[str]] = defaultdict(set)
     for file in path.iterdir():
         match = _TEXT.fullmatch(file.name.removesuffix(".gz"))
         if match is not None:
-            texts[match[2]].add(match[1])
-    return texts
+            name, lang = match.groups()
+            names[lang].add(name)
+    return names
 
 
-def _languages(path: Path, texts: Mapping[str, set[str]]) -> list[str]:
+def _languages(path: Path, names_by_lang: Mapping[str, set[str]]) -> list[str]:
     """Return the recorded languages, or the files' with English first."""
     with suppress(FileNotFoundError, GtransError):  # a file of this name may be another program's
         record = read_object(path / "corpus.json")
         pairs = record.get("pairs", [record.get("pair")])
-        if len(pairs) == 1 and str(pairs[0]).count("-") == 1:
-            return str(pairs[0]).split("-")
+        pair = str(pairs[0]) if len(pairs) == 1 else ""
+        if pair.count("-") == 1:
+            return pair.split("-")
     langs = []
-    for lang, names in texts.items():
+    for lang, names in names_by_lang.items():
         if any(_SPLIT.fullmatch(name) for name in names):
             langs.append(lang)
     if len(langs) != 2:
+        found = ", ".join(sorted(langs)) or "no language"
         raise GtransError(
-            f"{path}: it has texts of {', '.join(sorted(langs)) or 'no language'}; name two with "
-            "`--source-lang`, `--target-lang`"
+            f"{path}: it has texts of {found}; name two with `--source-lang`, `--target-lang`"
         )
     return sorted(langs, key=lambda lang: (lang != "en", lang))
 
@@ -226,12 +234,14 @@ class SplitCounts:
 
     def add_document(self, pairs: Iterable[tuple[str, str]], max_doc_tokens: int) -> None:
         """Count a document."""
+        source_lang = next(iter(self.words))
         source_words, target_words = self.words.values()
         # Of Chinese and the like, two characters count as a word.
-        has_no_spaces = language_code(next(iter(self.words))) in WITHOUT_SPACES
+        has_no_spaces = language_code(source_lang) in WITHOUT_SPACES
         source_lengths, target_lengths = [], []
         for source, target in pairs:
-            source_tokens, target_tokens = source.split(), target.split()
+            source_tokens = source.split()
+            target_tokens = target.split()
             source_words.update(source_tokens)
             target_words.update(target_tokens)
             source_lengths.append(len(source_tokens))
@@ -240,27 +250,31 @@ class SplitCounts:
             words = len(source) // 2 if has_no_spaces else len(source_tokens)
             if words >= OVERLAP_WORDS:
                 self.sources.append(hash(source))
-        sentences, tokens = len(source_lengths), sum(source_lengths)
+        sentences = len(source_lengths)
+        tokens = sum(source_lengths)
+        chunks = split_chunks(source_lengths, target_lengths, max_doc_tokens)
         self.documents += 1
         self.sentences += sentences
-        self.chunks += len(split_chunks(source_lengths, target_lengths, max_doc_tokens))
+        self.chunks += len(chunks)
         self.chunk_tokens += tokens + SPECIAL_TOKENS_PER_SENTENCE * sentences
         self.longest = max(self.longest, sentences)
         self.longest_in_tokens = max(self.longest_in_tokens, tokens)
 
     def record(
-        self, train: SplitCounts | None, vocabulary: Mapping[str, Collection[str]] | None
+        self, train: SplitCounts | None, known: Mapping[str, Collection[str]] | None
     ) -> dict[str, Any]:
         """Return the counts for a JSON file, with the means of the papers' tables.
 
-        ``train`` is given for other splits. Without ``vocabulary``, by language, all tokens count
-        as known.
+        Args:
+            train: the training text, for other splits.
+            known: tokens by language; None: it is unknown which are known.
         """
         in_train = None
         if train is not None:
             own_sources = np.frombuffer(self.sources, np.int64)
             train_sources = np.frombuffer(train.sources, np.int64)
-            in_train = int(np.isin(own_sources, train_sources).sum())
+            is_in_train = np.isin(own_sources, train_sources)
+            in_train = int(is_in_train.sum())
         record: dict[str, Any] = {
             "documents": self.documents,
             "sentences": self.sentences,
@@ -276,10 +290,10 @@ class SplitCounts:
         }
         for lang, words in self.words.items():
             unknown = None
-            if vocabulary is not None:
+            if known is not None:
                 unknown = 0
                 for word, number in words.items():
-                    if word not in vocabulary[lang]:
+                    if word not in known[lang]:
                         unknown += number
             record[lang] = {
                 "tokens": words.total(),
@@ -293,7 +307,8 @@ def count(files: Sequence[Path], languages: Sequence[str], max_doc_tokens: int) 
     """Count a split of plain text or subwords."""
     counts = SplitCounts({lang: Counter() for lang in languages})
     pairs = Sides(files[0], files[1]).read()
-    for has_text, document in groupby(pairs, key=lambda pair: pair is not None):
+    for has_text, group in groupby(pairs, key=lambda pair: pair is not None):
         if has_text:
-            counts.add_document((pair for pair in document if pair), max_doc_tokens)
+            document = (pair for pair in group if pair is not None)
+            counts.add_document(document, max_doc_tokens)
     return counts

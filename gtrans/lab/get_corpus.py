@@ -42,7 +42,7 @@ from gtrans.lab.corpora import (
     word_counter,
     yaml_lines,
 )
-from gtrans.lab.corpus_readers import BOUNDARIES, Pair, Pairs, SplitPart, read_part
+from gtrans.lab.corpus_readers import BOUNDARIES, Pair, Pairs, read_part
 from gtrans.languages import known_language
 from gtrans.messages import aligned, json_text, print_lines, print_message
 from gtrans.version import __version__
@@ -93,8 +93,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Write the corpus, or list what there is."""
     if args.list:
-        named = yaml_lines({args.name: asdict(corpus_named(args.name))}) if args.name else []
-        print_lines(*(named or _overview(read_corpora())))
+        if args.name:
+            corpus = corpus_named(args.name)
+            print_lines(*yaml_lines({args.name: asdict(corpus)}))
+        else:
+            print_lines(*_overview(read_corpora()))
         return
     if not args.name or args.out is None or args.source is None:
         raise GtransError(
@@ -192,47 +195,12 @@ def write_corpus(
         with locked(folder):
             finder = Finder(source)
             form, inputs = _first_complete_form(corpus, pairs, finder)
-            names = ["-".join(pair) for pair in pairs]
-            earlier = _earlier_record(folder)
-            if earlier.get("pairs") not in (None, names):
-                raise GtransError(
-                    f"{folder} has the pair {', '.join(earlier['pairs'])}; give another `--out`"
-                )
-            written = earlier.get("splits", {})
-
-            def is_own(path: Path) -> bool:
-                return path.name.rpartition(".")[0] in written
-
-            for languages in pairs:
-                for path in _text_paths(corpus, form, languages, folder):
-                    check_replaceable("--out", path, is_own, force)
-            made: dict[str, Counts] = {}
-            for languages in pairs:
-                made |= _write_pair(corpus, form, inputs, languages, folder)
-            splits = dict(written)
-            for name, counts in made.items():
-                cleaning = _cleaning(corpus, name.split(".")[0])
-                splits[name] = {
-                    **asdict(counts),
-                    "form": form.name,
-                    "cleaning": asdict(cleaning),
-                }
-            digests = dict(earlier.get("read", {}))
-            for group in _alternative_names(corpus, form, pairs):
-                digests[group[0]] = _digest(inputs[group])
-            record = {
-                "corpus": corpus.name,
-                "pairs": names,
-                "splits": splits,
-                "read": digests,
-                "written by": f"gtrans {__version__}",
-            }
-            with atomic_writer(folder / RECORD) as file:
-                file.write(f"{json_text(record)}\n")
-            for name, files in form.copies.items():
-                for path in finder.find([(file,) for file in files]).values():
-                    (folder / name).mkdir(exist_ok=True)
-                    copy_file(path, folder / name / path.name)
+            earlier = _earlier_record(folder, pairs)
+            writer = _CorpusWriter(corpus, form, pairs, inputs, folder)
+            writer.check_texts(earlier.get("splits", {}), force)
+            made = writer.write_texts()
+            writer.write_record(earlier, made)
+            writer.copy_files(finder)
             return made
     except BaseException:
         with suppress(OSError):
@@ -272,79 +240,145 @@ def _first_complete_form(
     raise GtransError(complaint)
 
 
-def _cleaning(corpus: PaperCorpus, split: str) -> Cleaning:
-    """Return the cleaning of a split; only training text has limits."""
-    return corpus.cleaning if split == TRAIN else Cleaning(empty=corpus.cleaning.empty)
-
-
-def _earlier_record(folder: Path) -> dict[str, Any]:
+def _earlier_record(folder: Path, pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """Return the record of an earlier call; GtransError if it wrote other pairs."""
     try:
         record = read_object(folder / RECORD, "; remove it")
     except FileNotFoundError:
         return {}
-    return record if str(record.get("written by")).startswith("gtrans ") else {}
+    if not str(record.get("written by")).startswith("gtrans "):
+        return {}
+    if record.get("pairs") not in (None, _pair_names(pairs)):
+        raise GtransError(
+            f"{folder} has the pair {', '.join(record['pairs'])}; give another `--out`"
+        )
+    return record
 
 
-def _split_names(corpus: PaperCorpus, form: Form) -> list[str]:
-    names = list(form.splits)
-    if corpus.hold_out:
-        names.insert(1, VALID)
-    return names
+def _pair_names(pairs: Sequence[tuple[str, str]]) -> list[str]:
+    return ["-".join(pair) for pair in pairs]
 
 
-def _pair_suffix(corpus: PaperCorpus, languages: tuple[str, str]) -> str:
-    return f".{'-'.join(languages)}" if corpus.others else ""
+@dataclass(frozen=True)
+class _CorpusWriter:
+    """Writes a corpus in one of its forms from ``inputs``."""
 
+    corpus: PaperCorpus
+    form: Form
+    pairs: Sequence[tuple[str, str]]
+    inputs: Files
+    folder: Path
 
-def _text_paths(
-    corpus: PaperCorpus, form: Form, languages: tuple[str, str], folder: Path
-) -> list[Path]:
-    pair = _pair_suffix(corpus, languages)
-    paths = []
-    for name in _split_names(corpus, form):
-        for lang in languages:
-            paths.append(folder / f"{name}{pair}.{lang}")
-    return paths
+    def check_texts(self, written: Mapping[str, Any], force: bool) -> None:
+        """Raise GtransError for a text of no split in ``written``, unless ``force``."""
 
+        def is_own(path: Path) -> bool:
+            split, _, _ = path.name.rpartition(".")
+            return split in written
 
-def _write_pair(
-    corpus: PaperCorpus, form: Form, inputs: Files, languages: tuple[str, str], folder: Path
-) -> dict[str, Counts]:
-    suffix, names = _pair_suffix(corpus, languages), _split_names(corpus, form)
-    paths = _text_paths(corpus, form, languages, folder)
-    with replacing(*paths, inputs=inputs.values()) as temporary, ExitStack() as stack:
-        files = [stack.enter_context(open(path, "w", encoding="utf-8")) for path in temporary]
-        splits = {name: SplitWritten(files[2 * n : 2 * n + 2]) for n, name in enumerate(names)}
-        for name, parts in form.splits.items():
-            print_message(f"{name}{suffix}: {form.title}")
-            pairs = _read(corpus, parts, inputs, name, languages)
-            cleaning, label = _cleaning(corpus, name), f"{corpus.name} {name}{suffix}"
-            number = 0
-            for pair in clean(pairs, cleaning, languages, label, splits[name].counts):
-                number += pair is not None
-                held = corpus.hold_out and name == TRAIN and number % corpus.hold_out == 0
-                if pair is None and corpus.hold_out:
-                    splits[VALID].write(None)
-                splits[VALID if held and pair else name].write(pair)
-    return {f"{name}{suffix}": split.counts for name, split in splits.items()}
+        for languages in self.pairs:
+            for path in self._paths(languages):
+                check_replaceable("--out", path, is_own, force)
 
+    def write_texts(self) -> dict[str, Counts]:
+        """Write all splits, and return their counts."""
+        made: dict[str, Counts] = {}
+        for languages in self.pairs:
+            made |= self._write_pair(languages)
+        return made
 
-def _read(
-    corpus: PaperCorpus,
-    parts: Sequence[SplitPart],
-    inputs: Files,
-    split: str,
-    languages: tuple[str, str],
-) -> Pairs:
-    for part in parts:
-        paths = [inputs[group] for group in part.patterns(split, *languages, corpus.year)]
-        empty = True
-        for pair in read_part(part, paths[0], paths[-1]):
-            empty = empty and not (pair and any(pair[:2]))
-            yield pair
-        if empty and len(parts) > 1:
-            raise GtransError(f"{paths[0]}: no sentence pair of the {split} text is in it")
-        yield None
+    def write_record(self, earlier: Mapping[str, Any], made: Mapping[str, Counts]) -> None:
+        """Add the texts that were made to the record of an earlier call."""
+        splits = dict(earlier.get("splits", {}))
+        for name, counts in made.items():
+            cleaning = self._cleaning(name.split(".")[0])
+            splits[name] = {
+                **asdict(counts),
+                "form": self.form.name,
+                "cleaning": asdict(cleaning),
+            }
+        digests = dict(earlier.get("read", {}))
+        for group in _alternative_names(self.corpus, self.form, self.pairs):
+            digests[group[0]] = _digest(self.inputs[group])
+        record = {
+            "corpus": self.corpus.name,
+            "pairs": _pair_names(self.pairs),
+            "splits": splits,
+            "read": digests,
+            "written by": f"gtrans {__version__}",
+        }
+        with atomic_writer(self.folder / RECORD) as file:
+            file.write(f"{json_text(record)}\n")
+
+    def copy_files(self, finder: Finder) -> None:
+        """Copy the files of the form that are published beside the texts."""
+        for name, files in self.form.copies.items():
+            found = finder.find([(file,) for file in files])
+            for path in found.values():
+                (self.folder / name).mkdir(exist_ok=True)
+                copy_file(path, self.folder / name / path.name)
+
+    def _cleaning(self, split: str) -> Cleaning:
+        # Only training text has limits.
+        cleaning = self.corpus.cleaning
+        return cleaning if split == TRAIN else Cleaning(empty=cleaning.empty)
+
+    def _suffix(self, languages: tuple[str, str]) -> str:
+        return f".{'-'.join(languages)}" if self.corpus.others else ""
+
+    def _splits(self) -> list[str]:
+        names = list(self.form.splits)
+        if self.corpus.hold_out:
+            names.insert(1, VALID)
+        return names
+
+    def _paths(self, languages: tuple[str, str]) -> list[Path]:
+        suffix = self._suffix(languages)
+        paths = []
+        for name in self._splits():
+            for lang in languages:
+                paths.append(self.folder / f"{name}{suffix}.{lang}")
+        return paths
+
+    def _write_pair(self, languages: tuple[str, str]) -> dict[str, Counts]:
+        corpus, suffix = self.corpus, self._suffix(languages)
+        paths = self._paths(languages)
+        with replacing(*paths, inputs=self.inputs.values()) as temporary, ExitStack() as stack:
+            files = [stack.enter_context(open(path, "w", encoding="utf-8")) for path in temporary]
+            splits = {}
+            for number, name in enumerate(self._splits()):
+                splits[name] = SplitWritten(files[2 * number : 2 * number + 2])
+            for name in self.form.splits:
+                print_message(f"{name}{suffix}: {self.form.title}")
+                pairs = self._read(name, languages)
+                label = f"{corpus.name} {name}{suffix}"
+                counts = splits[name].counts
+                every = corpus.hold_out if name == TRAIN else 0
+                number = 0
+                for pair in clean(pairs, self._cleaning(name), languages, label, counts):
+                    if pair is None:
+                        if corpus.hold_out:
+                            splits[VALID].write(None)
+                        splits[name].write(None)
+                        continue
+                    number += 1
+                    is_held_out = every > 0 and number % every == 0
+                    splits[VALID if is_held_out else name].write(pair)
+        return {f"{name}{suffix}": split.counts for name, split in splits.items()}
+
+    def _read(self, split: str, languages: tuple[str, str]) -> Pairs:
+        parts = self.form.splits[split]
+        for part in parts:
+            patterns = part.patterns(split, *languages, self.corpus.year)
+            paths = [self.inputs[group] for group in patterns]
+            is_empty = True
+            for pair in read_part(part, paths[0], paths[-1]):
+                if pair and any(pair[:2]):
+                    is_empty = False
+                yield pair
+            if is_empty and len(parts) > 1:
+                raise GtransError(f"{paths[0]}: no sentence pair of the {split} text is in it")
+            yield None
 
 
 class SplitWritten:
@@ -372,32 +406,22 @@ def clean(
     pairs: Pairs, cleaning: Cleaning, languages: tuple[str, str], label: str, counts: Counts
 ) -> Pairs:
     """Yield the kept pairs with all boundaries, and count the dropped ones in ``counts``."""
-    length = word_counter(cleaning.unit)
+    count_words = word_counter(cleaning.unit)
     number = kept = lost = total = 0
     for pair in chain(pairs, [None]):
         if pair is None:
-            counts.dropped_documents += lost > 0 and not kept
+            if lost and not kept:
+                counts.dropped_documents += 1
             kept = lost = 0
             yield None
             continue
         number += 1
-        reason = ""
-        if not (pair.source and pair.target):
-            reason = "empty on one side" if pair.source or pair.target else "empty on both sides"
-            if cleaning.empty == "refuse":
-                text = pair.source or pair.target
-                quoted = f" ('{text[:60]}')" if text else ""
-                places = " and ".join(f"{path}:{line}" for path, line in pair.places)
-                raise GtransError(
-                    f"{places}: a pair of {label}{quoted} is {reason}; `--empty drop` leaves such "
-                    "pairs out and counts them"
-                )
-        elif cleaning.max_words or cleaning.max_ratio:
-            least, most = sorted(map(length, pair[:2], languages))
-            if cleaning.max_words and most > cleaning.max_words:
-                reason = "too long"
-            elif cleaning.max_ratio and most > cleaning.max_ratio * least:
-                reason = "ratio"
+        reason = _empty_sides(pair)
+        if reason and cleaning.empty == "refuse":
+            raise _empty_pair(pair, label, reason)
+        if not reason and (cleaning.max_words or cleaning.max_ratio):
+            lengths = list(map(count_words, pair[:2], languages))
+            reason = _excess(min(lengths), max(lengths), cleaning)
         if reason:
             counts.dropped[reason] += 1
             lost += 1
@@ -407,6 +431,30 @@ def clean(
             yield pair
     if not total:
         raise GtransError(f"{label}: no sentence pair is left of {number}")
+
+
+def _empty_sides(pair: Pair) -> str:
+    if pair.source and pair.target:
+        return ""
+    return "empty on one side" if pair.source or pair.target else "empty on both sides"
+
+
+def _empty_pair(pair: Pair, label: str, reason: str) -> GtransError:
+    text = pair.source or pair.target
+    quoted = f" ('{text[:60]}')" if text else ""
+    places = [f"{path}:{line}" for path, line in pair.places]
+    return GtransError(
+        f"{' and '.join(places)}: a pair of {label}{quoted} is {reason}; `--empty drop` leaves "
+        "such pairs out and counts them"
+    )
+
+
+def _excess(shorter: int, longer: int, cleaning: Cleaning) -> str:
+    if cleaning.max_words and longer > cleaning.max_words:
+        return "too long"
+    if cleaning.max_ratio and longer > cleaning.max_ratio * shorter:
+        return "ratio"
+    return ""
 
 
 def _digest(path: Path) -> str:
@@ -434,9 +482,10 @@ def _overview(corpora: Sequence[PaperCorpus]) -> Iterator[str]:
     rows = [["name", "also", "papers", "size", "licence", "home"]]
     for corpus in corpora:
         homes = corpus.forms[0].homes
-        kind = "public" if homes else "none"
         if any(home.by_hand for home in homes):
             kind = "by hand"
+        else:
+            kind = "public" if homes else "none"
         row = [
             corpus.name,
             " ".join(corpus.also),
