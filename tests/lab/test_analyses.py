@@ -28,9 +28,9 @@ from gtrans.lab.analyses.memory import (
 )
 from gtrans.lab.attention import (
     AttentionEntropy,
+    AttentionMeasurements,
     GateOpening,
     Location,
-    AttentionMeasurements,
     measure_attention,
 )
 from gtrans.lab.gradients import Distances, GradientsByDistance, add_gradients, layer_gradients
