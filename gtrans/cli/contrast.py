@@ -338,8 +338,7 @@ def _result_of_model(
     results: list[SystemResult] = []
     scored: list[Sequence[Sequence[float]]] = []
     for name, variant in zip(("true context", "shuffled context"), variants, strict=False):
-        detokenise = source.detokenise, target.detokenise
-        plain = [item.as_text(detokenise) for item in variant]
+        plain = [item.as_text(source.detokenise, target.detokenise) for item in variant]
         scores = score_items(
             models,
             task,

@@ -43,11 +43,11 @@ def test_models_read_plain_text(tmp_path: Path) -> None:
         "contrastive": [["Ты пришла .", "Вы ушли ."], ["Вы .", "Ты ушла ."]],
     }))  # fmt: skip
     assert item.form == "tokenised"
-    found = item.as_text((lambda text: text.replace(" .", "."), lambda text: text.upper()))
+    found = item.as_text(lambda text: text.replace(" .", "."), lambda text: text.upper())
     assert (found.form, found.source) == ("text", ("You came.", "You left."))
     assert found.target == ("ТЫ ПРИШЛА .", "ТЫ УШЛА .")
     assert found.contrastive[1] == ("ВЫ .", "ТЫ УШЛА .")
-    assert found.as_text((str.lower, str.lower)) == found
+    assert found.as_text(str.lower, str.lower) == found
 
 
 BAD_LINES = [
@@ -210,7 +210,7 @@ def test_the_separated_text(tmp_path: Path) -> None:
     assert read_items(path / "en.txt.gz", "contrapro") == [first, second]
     assert read_items(path, "contrapro", ReadOptions(None, 0))[0].source == ("it sleeps.",)
     # Truecased sentences begin with a capital again.
-    assert first.as_text((str.lower, str.lower)).target == ("Eine Katze.", "Sie schläft.")
+    assert first.as_text(str.lower, str.lower).target == ("Eine Katze.", "Sie schläft.")
 
 
 def test_the_separated_text_without_groups(tmp_path: Path) -> None:

@@ -8,13 +8,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from gtrans.data.documents import iterate_raw_lines
 from gtrans.errors import GtransError
 from gtrans.files import digest_of_values, parse_json
 
 _Value = TypeVar("_Value")
+_Check = Callable[[Any], bool]
+TextFunction = Callable[[str], str]
 Sentences = tuple[str, ...]
 FORMS = ("text", "tokenised", "truecased")
 """Plain text; tokens between spaces; plain text whose sentences begin in lower case."""
@@ -25,12 +27,12 @@ class Item:
     """A source document, its right translation and wrong ones, each of K sentences.
 
     Attributes:
-        distance: number of sentences from the cue to the sentence that needs it; None: unknown.
-        cue: the side of the cue: ``source``, or ``target`` if the source lacks it.
+        distance: sentences from the cue to the sentence that needs it; None: unknown.
+        cue: its side: ``source``, or ``target`` if the source lacks it.
         right_index: index of the right candidate in the published file.
-        groups: group by grouping of the authors' tables, such as ``f`` of ``gender``.
-        block: block of items, as in the sets of Bawden et al.
-        document: origin, such as a film; empty: unknown.
+        groups: groups of the authors' tables, such as ``f`` of ``gender``.
+        block: as in the sets of Bawden et al.
+        document: such as a film; empty: unknown.
     """
 
     id: str
@@ -60,7 +62,11 @@ class Item:
     @property
     def rivals(self) -> list[int]:
         """Indices of the wrong candidates, without copies of the right one."""
-        return [n for n, wrong in enumerate(self.contrastive, 1) if wrong != self.target]
+        rivals = []
+        for index, candidate in enumerate(self.contrastive, start=1):
+            if candidate != self.target:
+                rivals.append(index)
+        return rivals
 
     def in_file_order(self, values: Sequence[_Value]) -> list[_Value]:
         """Return values, the right candidate's first, in the order of the published file."""
@@ -77,23 +83,28 @@ class Item:
     @property
     def context(self) -> int:
         """Number of sentences before the first one in which candidates differ."""
-        for number, column in enumerate(zip(*self.candidates, strict=True)):
-            if len(set(column)) > 1:
+        by_sentence = zip(*self.candidates, strict=True)
+        for number, alternatives in enumerate(by_sentence):
+            if len(set(alternatives)) > 1:
                 return number
         return len(self.target) - 1
 
-    def as_text(self, join: tuple[Callable[[str], str], Callable[[str], str]]) -> Item:
-        """Return the item as plain text; ``join`` detokenises source and target sentences."""
+    def as_text(self, detokenise_source: TextFunction, detokenise_target: TextFunction) -> Item:
+        """Return the item as plain text."""
         if self.form == "text":
             return self
-        join_source, join_target = join
         if self.form == "truecased":
-            join_source = join_target = _with_capital
-        contrastive = [tuple(map(join_target, candidate)) for candidate in self.contrastive]
+            return self._map_sentences(_with_capital, _with_capital)
+        return self._map_sentences(detokenise_source, detokenise_target)
+
+    def _map_sentences(self, change_source: TextFunction, change_target: TextFunction) -> Item:
+        contrastive = []
+        for candidate in self.contrastive:
+            contrastive.append(tuple(map(change_target, candidate)))
         return replace(
             self,
-            source=tuple(map(join_source, self.source)),
-            target=tuple(map(join_target, self.target)),
+            source=tuple(map(change_source, self.source)),
+            target=tuple(map(change_target, self.target)),
             contrastive=tuple(contrastive),
             form="text",
         )
@@ -123,7 +134,7 @@ def read_jsonl(path: str | os.PathLike[str], options: ReadOptions) -> list[Item]
     """Read JSON lines, as ``gtrans make-corpus`` writes them.
 
     Keys are the fields of :class:`Item`; ``form``, ``groups``, ``block`` and ``document`` are
-    optional. Other keys and empty lines are ignored.
+    optional, others are ignored.
     """
     if os.path.isdir(path):
         raise GtransError(
@@ -158,7 +169,7 @@ def _are_candidates(value: Any) -> bool:
     return _is_list_of(_are_sentences, value)
 
 
-def _is_list_of(is_valid: Callable[[Any], bool], value: Any) -> bool:
+def _is_list_of(is_valid: _Check, value: Any) -> bool:
     if not isinstance(value, list) or not value:
         return False
     return all(map(is_valid, value))
@@ -178,30 +189,32 @@ def _is_string(value: Any) -> bool:
     return isinstance(value, str)
 
 
-_TEXT = _is_text, "a text that is not empty"
-_SENTENCES = _are_sentences, "a list of sentences that are not empty"
-_FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
+class _Field(NamedTuple):
+    """A key: a check of its value, the description of right values, and a default."""
+
+    is_valid: _Check
+    description: str
+    default: Any = None
+
+
+_TEXT = _Field(_is_text, "a text that is not empty")
+_SENTENCES = _Field(_are_sentences, "a list of sentences that are not empty")
+_CANDIDATES = _Field(
+    _are_candidates,
+    "a list of at least one wrong translation, each a list of sentences that are not empty",
+)
+_FIELDS = {
     "id": _TEXT,
     "phenomenon": _TEXT,
     "cue": _TEXT,
     "source": _SENTENCES,
     "target": _SENTENCES,
-    "distance": (_is_distance, "a number from 0"),
-    "contrastive": (
-        _are_candidates,
-        "a list of at least one wrong translation, each a list of sentences that are not empty",
-    ),
-    "form": (FORMS.__contains__, f"one of {', '.join(FORMS)}"),
-    "groups": (_are_groups, "a JSON object whose values are texts"),
-    "block": (_is_string, "a text"),
-    "document": (_is_string, "a text"),
-}
-"""A check of each key's value, and the description of right values."""
-_DEFAULTS: dict[str, Any] = {
-    "form": FORMS[0],
-    "groups": {},
-    "block": "",
-    "document": "",
+    "distance": _Field(_is_distance, "a number from 0"),
+    "contrastive": _CANDIDATES,
+    "form": _Field(FORMS.__contains__, f"one of {', '.join(FORMS)}", default=FORMS[0]),
+    "groups": _Field(_are_groups, "a JSON object whose values are texts", default={}),
+    "block": _Field(_is_string, "a text", default=""),
+    "document": _Field(_is_string, "a text", default=""),
 }
 
 
@@ -209,12 +222,15 @@ def _item(entry: Any) -> Item:
     if not isinstance(entry, dict):
         raise ValueError("an item must be a JSON object")
     values: dict[str, Any] = {}
-    for name, (is_valid, description) in _FIELDS.items():
-        value = entry.get(name, _DEFAULTS.get(name))
-        if not is_valid(value):
-            raise ValueError(f"{name!r} must be {description}, but is {json.dumps(value)[:60]}")
+    for name, field_of_item in _FIELDS.items():
+        value = entry.get(name, field_of_item.default)
+        if not field_of_item.is_valid(value):
+            shown = json.dumps(value)[:60]
+            raise ValueError(f"{name!r} must be {field_of_item.description}, but is {shown}")
         values[name] = value
-    source, target, contrastive = values["source"], values["target"], values["contrastive"]
+    source = values["source"]
+    target = values["target"]
+    contrastive = values["contrastive"]
     for candidate in [target, *contrastive]:
         if len(candidate) != len(source):
             raise ValueError(
