@@ -91,7 +91,8 @@ class Sample:
             difference = cluster.total - expected
             others = self.items - cluster.items
             squares.append((difference / others) ** 2)
-        return math.sqrt(math.fsum(squares) * (count - 1) / count)
+        variance = math.fsum(squares) * (count - 1) / count
+        return math.sqrt(variance)
 
     @property
     def equal_documents(self) -> float:
@@ -264,7 +265,8 @@ class Change(Sample):
 
         Without documents it is the test of McNemar (1947), Psychometrika 12.
         """
-        differences = [abs(int(cluster.total)) for cluster in self.clusters if cluster.total]
+        totals = [abs(int(cluster.total)) for cluster in self.clusters]
+        differences = list(filter(None, totals))
         if not differences:
             return 1.0
         observed = abs(self.only_other - self.only_first)
@@ -286,7 +288,8 @@ class Change(Sample):
     @property
     def interval(self) -> Interval:
         """95% interval of the difference, from -1 to 1."""
-        low, high = self._flipped_interval() if self.document_count else self._wald_interval()
+        has_documents = self.document_count is not None
+        low, high = self._flipped_interval() if has_documents else self._wald_interval()
         return max(low, -1.0), min(high, 1.0)
 
     def _flipped_interval(self) -> Interval:

@@ -10,11 +10,14 @@ from gtrans.errors import GtransError
 from gtrans.evaluation.contrastive.items import Item, Sentences
 
 
-def shuffled_contexts(items: Sequence[Item], seed: int = 1) -> tuple[list[Item], list[str]]:
+def shuffled_contexts(
+    items: Sequence[Item],
+    seed: int = 1,
+) -> tuple[list[Item], list[str]]:
     """Return each item with the context of another item, and notes.
 
-    The context is the sentences before the first one in which candidates differ. A donor gives its
-    source context, with its right translation. It
+    The context is all sentences before the candidates differ. A donor gives its source context with
+    its right translation. It
 
     - has the same form of text;
     - has the same phenomenon and distance if possible, then the same phenomenon, then any; in
@@ -49,16 +52,20 @@ def shuffled_contexts(items: Sequence[Item], seed: int = 1) -> tuple[list[Item],
     return shuffled, notes
 
 
+_ByLength = dict[int, list[Item]]  # by the number of sentences of context
+
+
 class _Donors:
     def __init__(self, items: Sequence[Item], seed: int) -> None:
         self._seed = seed
-        self._groups: dict[Hashable, dict[int, list[Item]]] = {}  # by group and size of context
+        self._groups: dict[Hashable, _ByLength] = {}
         for item in items:
-            if not item.context:
+            length = item.context
+            if not length:
                 continue
-            for key in _groups_of(item):
-                by_length = self._groups.setdefault(key, {})
-                by_length.setdefault(item.context, []).append(item)
+            for group in _groups_of(item):
+                by_length = self._groups.setdefault(group, {})
+                by_length.setdefault(length, []).append(item)
 
     def find(self, item: Item) -> Item:
         context = _context(item)
@@ -72,11 +79,15 @@ class _Donors:
         )
 
     def _candidates(self, item: Item) -> Iterator[Item]:
+        own_length = item.context
+
+        def by_closeness(length: int) -> tuple[int, int]:
+            return abs(length - own_length), length
+
         share = random.Random(f"{self._seed}/{item.id}").random()
-        for key in _groups_of(item):
-            by_length = self._groups[key]
-            closest = sorted(by_length, key=lambda length: (abs(length - item.context), length))
-            for length in closest:
+        for group in _groups_of(item):
+            by_length = self._groups[group]
+            for length in sorted(by_length, key=by_closeness):
                 candidates = by_length[length]
                 first = int(share * len(candidates))
                 yield from candidates[first:]
@@ -100,8 +111,13 @@ def _phenomenon(item: Item) -> str:
 
 
 def _groups_of(item: Item) -> list[Hashable]:
+    """Return the groups in which donors are sought, the closest first."""
     phenomenon = _phenomenon(item)
-    return [(item.form, phenomenon, item.distance), (item.form, phenomenon), (item.form,)]
+    return [
+        (item.form, phenomenon, item.distance),
+        (item.form, phenomenon),
+        (item.form,),
+    ]
 
 
 def _context(item: Item) -> Sentences:

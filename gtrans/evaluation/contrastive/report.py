@@ -31,10 +31,10 @@ class SystemResult:
 
     Attributes:
         right: whether each item is right; None: it cannot be judged.
-        lines: the JSON line of each item for ``--output``.
+        lines: JSON lines for ``--output``.
         unit: the model's unit; empty for files of other systems.
         control: ``right`` with shuffled contexts.
-        gains: gain in margin over the control.
+        gains: in margin over the control.
     """
 
     items: Sequence[Item]
@@ -46,6 +46,7 @@ class SystemResult:
 
 
 _Key = tuple[str, str]  # phenomenon and distance
+_Cells = Mapping[_Key, Any]
 
 
 @dataclass(frozen=True)
@@ -86,8 +87,8 @@ class ReportColumn:
 
     Attributes:
         head: heading on the terminal; empty: not printed.
-        key: key in JSON; empty: not in JSON.
-        name: the property of a sample with the value, which may be None.
+        key: in JSON; empty: not in JSON.
+        name: the property of a sample, which may be None.
     """
 
     head: str
@@ -130,8 +131,10 @@ def to_json(results: Mapping[str, SystemResult]) -> dict[str, Any]:
     others = {}
     for name, table in _changes(results).items():
         others[name] = _of_system(results[name]) | _of_change(table)
-    entry = {"system": first} | _of_system(results[first]) | {"others": others}
-    return with_schema("contrast", entry)
+    content: dict[str, Any] = {"system": first}
+    content |= _of_system(results[first])
+    content["others"] = others
+    return with_schema("contrast", content)
 
 
 def _changes(results: Mapping[str, SystemResult]) -> dict[str, Table[Change]]:
@@ -145,7 +148,8 @@ def _changes(results: Mapping[str, SystemResult]) -> dict[str, Table[Change]]:
     if len(tables) < 2:
         return tables
     for key in tables[others[0]]:
-        adjusted = holm([table[key].p_value for table in tables.values()])
+        p_values = [table[key].p_value for table in tables.values()]
+        adjusted = holm(p_values)
         for table, p in zip(tables.values(), adjusted, strict=True):
             table[key] = replace(table[key], p_holm=p)
     return tables
@@ -186,20 +190,25 @@ def _of_system(result: SystemResult) -> dict[str, Any]:
         control = tabulate(result.items, result.control, Accuracy)
         entry["shuffled_context"] = _accuracies(control)
     if result.gains is not None:
-        gains: dict[_Key, Any] = {}
-        for key, gain in tabulate(result.items, result.gains, Gain).items():
-            gains[key] = {
-                "value": gain.mean,
-                "interval": gain.interval,
-                "items": gain.items,
-            }
-        entry["above_shuffled_context"] = {
-            "contrastive": _nested(gains, dict),
-            "by_phenomenon": _by_phenomenon(gains, total=False),
-            "by_distance": _by_distance(gains),
-            "all": gains.get((ALL, ALL)),
-        }
+        table_of_gains = tabulate(result.items, result.gains, Gain)
+        entry["above_shuffled_context"] = _of_gains(table_of_gains)
     return entry
+
+
+def _of_gains(table: Table[Gain]) -> dict[str, Any]:
+    gains = {}
+    for key, gain in table.items():
+        gains[key] = {
+            "value": gain.mean,
+            "interval": gain.interval,
+            "items": gain.items,
+        }
+    return {
+        "contrastive": _nested(gains, dict),
+        "by_phenomenon": _by_phenomenon(gains, total=False),
+        "by_distance": _by_distance(gains),
+        "all": gains.get((ALL, ALL)),
+    }
 
 
 def _accuracies(table: Table[Accuracy]) -> dict[str, Any]:
@@ -225,19 +234,25 @@ def _json(columns: Iterable[ReportColumn], sample: Sample) -> dict[str, Any]:
 def _json_of_all(
     columns: Iterable[ReportColumn],
     samples: Mapping[str, Sample],
-) -> dict[str, dict[str, Any]]:
-    return {name: _json(columns, sample) for name, sample in samples.items()}
+) -> dict[str, Any]:
+    entries = {}
+    for name, sample in samples.items():
+        entries[name] = _json(columns, sample)
+    return entries
 
 
-def _nested(table: Mapping[_Key, Any], value: Callable[[Any], Any]) -> dict[str, Any]:
+def _nested(table: _Cells, value: Callable[[Any], Any]) -> dict[str, Any]:
+    """Return values by phenomenon and distance, without totals."""
     nested: dict[str, dict[str, Any]] = {}
     for (name, distance), cell in table.items():
-        if ALL not in (name, distance):
-            nested.setdefault(name, {})[distance] = value(cell)
+        if ALL in (name, distance):
+            continue
+        by_distance = nested.setdefault(name, {})
+        by_distance[distance] = value(cell)
     return nested
 
 
-def _by_phenomenon(table: Mapping[_Key, Any], total: bool = True) -> dict[str, Any]:
+def _by_phenomenon(table: _Cells, total: bool = True) -> dict[str, Any]:
     cells = {}
     for (name, distance), cell in table.items():
         if distance == ALL:
@@ -247,7 +262,7 @@ def _by_phenomenon(table: Mapping[_Key, Any], total: bool = True) -> dict[str, A
     return cells
 
 
-def _by_distance(table: Mapping[_Key, Any]) -> dict[str, Any]:
+def _by_distance(table: _Cells) -> dict[str, Any]:
     cells = {}
     for (name, distance), cell in table.items():
         if name == ALL and distance != ALL:
@@ -283,7 +298,8 @@ def _accuracy_lines(result: SystemResult) -> list[str]:
         gains = tabulate(result.items, result.gains, Gain)
         heads.append("margin above it, nats")
     rows = []
-    for name in _without_total([name for name, distance in table if distance == ALL]):
+    phenomena = [phenomenon for phenomenon, distance in table if distance == ALL]
+    for name in _without_total(phenomena):
         distances = [distance for phenomenon, distance in table if phenomenon == name]
         for distance in _without_total(distances):
             key = name, distance
@@ -292,7 +308,8 @@ def _accuracy_lines(result: SystemResult) -> list[str]:
                 behind.append(_percent(control[key].mean))
             if result.gains is not None:
                 behind.append(_gain_text(gains.get(key)))
-            rows.append(_TextRow([name, distance], table[key], behind))
+            row = _TextRow([name, distance], table[key], behind)
+            rows.append(row)
     return _lines(["phenomenon", "distance"], SYSTEM_COLUMNS, rows, heads)
 
 
