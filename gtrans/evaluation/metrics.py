@@ -15,7 +15,7 @@ from functools import cache
 from importlib.metadata import version
 from itertools import chain
 from multiprocessing import get_context
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -179,10 +179,10 @@ def measure(
     """
     keys = [key for key in METRICS if keys is None or key in keys]
     options = options or Options()
-    references = [corpus.references, *corpus.others]
+    reference_count = 1 + len(corpus.others)
     signatures = {}
     for key in keys:
-        signatures[key] = METRICS[key].signature(options, len(references))
+        signatures[key] = METRICS[key].signature(options, reference_count)
     tasks = _tasks(corpus, systems, keys, options)
     sentences = sum(len(document) for document in corpus.references)
     if jobs > 1 and sentences * len(systems) >= _PARALLEL_FROM:
@@ -194,10 +194,14 @@ def measure(
     for key in keys:
         metric = METRICS[key]
         unit = corpus.chunk_unit if metric.unit == "chunk" else metric.unit
-        parts = [rows for task, rows in zip(tasks, counted, strict=True) if task.key == key]
+        parts = []
+        for task, rows_of_systems in zip(tasks, counted, strict=True):
+            if task.key == key:
+                parts.append(rows_of_systems)
         statistics = {}
         for number, system in enumerate(systems):
-            statistics[system] = np.concatenate([rows[number] for rows in parts])
+            rows = [rows_of_systems[number] for rows_of_systems in parts]
+            statistics[system] = np.concatenate(rows)
         segments = [len(spans) for spans in corpus.spans(metric.unit)]
         measurements[key] = Measurement(
             key=key,
@@ -228,7 +232,7 @@ def _tasks(
     options: Options,
 ) -> list[_CountTask]:
     plain = [corpus.references, *corpus.others, *systems.values()]
-    count = 1 + len(corpus.others)
+    reference_count = 1 + len(corpus.others)
     words = plain
     if any(METRICS[key].is_tokenised for key in keys):
         words = [with_words(documents, options) for documents in plain]
@@ -240,8 +244,11 @@ def _tasks(
         documents_of_texts = words if metric.is_tokenised else plain
         texts = [_join(documents, spans) for documents in documents_of_texts]
         for start in range(0, len(texts[0]), _SEGMENTS_AT_ONCE):
-            parts = [segments[start : start + _SEGMENTS_AT_ONCE] for segments in texts]
-            tasks.append(_CountTask(key, options, parts[:count], parts[count:]))
+            stop = start + _SEGMENTS_AT_ONCE
+            parts = [segments[start:stop] for segments in texts]
+            references = parts[:reference_count]
+            systems_part = parts[reference_count:]
+            tasks.append(_CountTask(key, options, references, systems_part))
     return tasks
 
 
@@ -334,15 +341,21 @@ def with_words(documents: Documents, options: Options) -> Documents:
     tokenize: Any = MosesTokenizer(options.target_lang or "en").tokenize
     tokenised = []
     for document in documents:
-        lines = [tokenize(sentence, escape=False, return_str=True) for sentence in document]
+        lines = []
+        for sentence in document:
+            lines.append(tokenize(sentence, escape=False, return_str=True))
         tokenised.append(lines)
     return tokenised
 
 
 def _bleu_words(segment: str, options: Options) -> list[str]:
     text = segment.lower() if options.lowercase else segment
+    return _words(text, options)
+
+
+def _words(segment: str, options: Options) -> list[str]:
     tokenizer = build_bleu(options).tokenizer
-    return str(tokenizer(text.rstrip())).split()
+    return str(tokenizer(segment.rstrip())).split()
 
 
 def token_counts(documents: Documents, options: Options) -> list[int]:
@@ -507,24 +520,33 @@ _SNOWBALL = {
 }
 
 
-def stem_function(lang: str) -> tuple[str, Callable[[str], str] | None]:
-    """Return the name and the stemmer of a language, or ``("", None)``."""
+class Stemmer(NamedTuple):
+    """A stemmer's name in signatures, and its function, if any."""
+
+    name: str = ""
+    stem: Callable[[str], str] | None = None
+
+
+def stemmer_of(lang: str) -> Stemmer:
+    """Return the stemmer of a language, which may be empty."""
     # Imported on demand, here and below: nltk takes longer than scoring a small corpus.
     if lang == "en":
         from nltk.stem.porter import PorterStemmer
 
-        return "porter", PorterStemmer().stem
+        return Stemmer("porter", PorterStemmer().stem)
     if lang in _SNOWBALL:
         from nltk.stem.snowball import SnowballStemmer
 
-        return f"snowball-{_SNOWBALL[lang]}", SnowballStemmer(_SNOWBALL[lang]).stem
-    return "", None
+        name = _SNOWBALL[lang]
+        return Stemmer(f"snowball-{name}", SnowballStemmer(name).stem)
+    return Stemmer()
 
 
 class _WordForms:
     def __init__(self, lang: str) -> None:
-        self.name, stem = stem_function(lang)
-        self.stem = cache(stem or str)
+        stemmer = stemmer_of(lang)
+        self.name = stemmer.name
+        self.stem = cache(stemmer.stem or str)
         self.wordnet = _wordnet() if lang == "en" else None
 
     def synsets(self, word: str) -> list[Any]:
@@ -554,20 +576,16 @@ class _Meteor(Metric):
     def count(self, options: Options, references: _Texts, systems: _Texts) -> list[Statistics]:
         from nltk.translate.meteor_score import meteor_score
 
-        tokenizer = build_bleu(options).tokenizer
         forms: Any = _word_forms(options.target_lang)
-
-        def words(segment: str) -> list[str]:
-            return str(tokenizer(segment.rstrip())).split()
-
-        by_segment: list[list[list[str]]] = []
+        by_segment = []
         for segments in zip(*references, strict=True):
-            by_segment.append(list(map(words, segments)))
+            by_segment.append([_words(segment, options) for segment in segments])
         statistics = []
         for text in systems:
             rows = []
             for segment, others in zip(text, by_segment, strict=True):
-                score = meteor_score(others, words(segment), stemmer=forms, wordnet=forms)
+                own = _words(segment, options)
+                score = meteor_score(others, own, stemmer=forms, wordnet=forms)
                 rows.append([score, 1])
             statistics.append(np.array(rows, np.float64))
         return statistics

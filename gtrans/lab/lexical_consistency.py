@@ -38,7 +38,7 @@ from gtrans.evaluation.metrics import (
     Options,
     build_bleu,
     counts_words_by_spaces,
-    stem_function,
+    stemmer_of,
     with_words,
 )
 from gtrans.evaluation.other_scores import OtherScore, ScoreInput, ScoreResult
@@ -165,7 +165,7 @@ SCORE = OtherScore(
 
 def signature(tokenizer: str, target_lang: str, segmenter: str = "") -> str:
     """Return everything that a score depends on."""
-    stemmer = stem_function(target_lang)[0] or "no"
+    stemmer = stemmer_of(target_lang).name or "no"
     letters = MIN_LETTERS_CHINESE if segmenter else MIN_LETTERS
     source = f"|source:{segmenter}" if segmenter else ""
     return (
@@ -199,7 +199,7 @@ class ConsistencyJudge:
     ) -> None:
         letters = MIN_LETTERS_CHINESE if segment else MIN_LETTERS
         segment = segment or str.split
-        stem = stem_function(target_lang)[1] or str
+        stem = stemmer_of(target_lang).stem or str
         self._tokenize = tokenize
         # Empty for words without letters; cached, because most words are in all translations.
         self._stem = cache(lambda word: stem(word) if _letters(word) else "")
