@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +45,7 @@ OWN_FILES = (
 )
 """Beginnings of files that ``gtrans score`` wrote, and may replace."""
 
+JsonObject = dict[str, Any]
 PartTest = Callable[[Measurement], Resampling]
 
 
@@ -99,7 +100,8 @@ def by_part(
 ) -> dict[str, list[CorpusPart]]:
     """Return s-BLEU by the position of a sentence in its document, and by its length.
 
-    As in Feng et al. (2022), figure 3, and Yang et al. (2022), figure 12.
+    As in Feng et al. (2022), figure 3, and Yang et al. (2022), figure 12. BLEU depends on length:
+    compare systems within a part.
 
     Args:
         lengths: tokens of each sentence of the first reference.
@@ -139,7 +141,8 @@ def _parts(
                 scores[name] = metric.score(name, inside)
             if test is not None and len(scores) > 1:
                 comparisons = test(_part(metric, inside)).comparisons
-        parts.append(CorpusPart(first, last, int(inside.sum()), scores, comparisons))
+        part = CorpusPart(first, last, int(inside.sum()), scores, comparisons)
+        parts.append(part)
         first = (last or 0) + 1
     return parts
 
@@ -152,14 +155,14 @@ def _part(metric: Measurement, inside: NDArray[np.bool_]) -> Measurement:
     return replace(metric, statistics=statistics, documents=documents)
 
 
-def to_json(report: Report) -> dict[str, Any]:
+def to_json(report: Report) -> JsonObject:
     """Return the report as a JSON object."""
-    systems: dict[str, dict[str, Any]] = {name: {} for name in report.systems}
-    for metric, name, entry in _entries(report):
-        systems[name][metric.key] = entry
+    systems: dict[str, JsonObject] = {name: {} for name in report.systems}
+    for score in _entries(report):
+        systems[score.system][score.metric.key] = score.entry
     for name, coverage in report.coverage.items():
         systems[name]["resegmented"] = _json_of(coverage)
-    content: dict[str, Any] = {"systems": systems, "baseline": report.systems[0]}
+    content: JsonObject = {"systems": systems, "baseline": report.systems[0]}
     content |= report.counts
     for table, parts in report.parts.items():
         content[table] = [_json_of_part(part) for part in parts]
@@ -167,8 +170,8 @@ def to_json(report: Report) -> dict[str, Any]:
     return with_schema("score", content)
 
 
-def _json_of_part(part: CorpusPart) -> dict[str, Any]:
-    entry: dict[str, Any] = {
+def _json_of_part(part: CorpusPart) -> JsonObject:
+    entry: JsonObject = {
         "from": part.first,
         "to": part.last,
         "sentences": part.sentences,
@@ -182,19 +185,27 @@ def _json_of_part(part: CorpusPart) -> dict[str, Any]:
     return entry
 
 
-def _json_of(result: Confidence | Comparison | Coverage) -> dict[str, Any]:
+def _json_of(result: Confidence | Comparison | Coverage) -> JsonObject:
     return asdict(result, dict_factory=_without_none)
 
 
-def _without_none(items: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+def _without_none(items: Iterable[tuple[str, Any]]) -> JsonObject:
     return {key: value for key, value in items if value is not None}
 
 
-def _entries(report: Report) -> Iterator[tuple[Measurement, str, dict[str, Any]]]:
+class _ScoreEntry(NamedTuple):
+    """The score of a system, and its JSON object."""
+
+    metric: Measurement
+    system: str
+    entry: JsonObject
+
+
+def _entries(report: Report) -> Iterator[_ScoreEntry]:
     for key, metric in report.measurements.items():
         resampled = report.resampled[key]
         for name in report.systems:
-            entry: dict[str, Any] = {
+            entry: JsonObject = {
                 "score": metric.score(name),
                 "higher_is_better": metric.higher_is_better,
                 "signature": metric.signature,
@@ -208,7 +219,7 @@ def _entries(report: Report) -> Iterator[tuple[Measurement, str, dict[str, Any]]
                 entry["comparison"] = _json_of(resampled.comparisons[name])
             details = report.details.get(key, {})
             entry |= details.get(name, {})
-            yield metric, name, entry
+            yield _ScoreEntry(metric, name, entry)
 
 
 # --- columns --------------------------------------------------------------------------------------
@@ -318,15 +329,16 @@ def to_csv(report: Report) -> str:
         names += column.csv
     writer = csv.DictWriter(text, names, lineterminator="\n")
     writer.writeheader()
-    for metric, name, entry in _entries(report):
+    for score in _entries(report):
+        metric = score.metric
         row = {
-            "system": name,
+            "system": score.system,
             "metric": metric.key,
             "name": metric.label,
             "unit": metric.unit,
         }
         for column in COLUMNS:
-            value = column.value(entry)
+            value = column.value(score.entry)
             if value is None:
                 continue
             for heading, key in column.csv.items():
@@ -335,7 +347,7 @@ def to_csv(report: Report) -> str:
     return text.getvalue()
 
 
-def segments(report: Report) -> Iterator[dict[str, Any]]:
+def segments(report: Report) -> Iterator[JsonObject]:
     """Yield a row for each segment, metric and system."""
     for metric in report.measurements.values():
         compute = metric.of_segment or metric.compute
@@ -368,7 +380,8 @@ def write_rows(
                 continue
             if number == 0:
                 file.write("\t".join(row) + "\n")
-            file.write("\t".join(map(_cell, row.values())) + "\n")
+            cells = map(_cell, row.values())
+            file.write("\t".join(cells) + "\n")
 
 
 def _cell(value: Any) -> str:
@@ -383,7 +396,9 @@ def to_text(report: Report, details: bool = False) -> list[str]:
             lines += ["", *_part_lines(report, table, parts)]
         for details_of_score in report.tables:
             lines += ["", *details_of_score]
-    signatures = [[metric.label, metric.signature] for metric in report.measurements.values()]
+    signatures = []
+    for metric in report.measurements.values():
+        signatures.append([metric.label, metric.signature])
     if signatures:
         lines += ["", *aligned(signatures, range(2))]
     if report.counts:
@@ -396,16 +411,18 @@ def to_text(report: Report, details: bool = False) -> list[str]:
 
 def _score_lines(report: Report, details: bool) -> list[str]:
     shown = [column for column in COLUMNS if column.head]
-    rows = [["", "system"] + [column.head for column in shown]]
-    for metric, name, entry in _entries(report):
+    heads = [column.head for column in shown]
+    rows = [["", "system", *heads]]
+    for score in _entries(report):
+        metric = score.metric
         if metric.neutral and not details:
             continue
-        label = metric.label if name == report.systems[0] else ""
-        cells = [label, name]
+        is_first = score.system == report.systems[0]
+        row = [metric.label if is_first else "", score.system]
         for column in shown:
-            value = column.value(entry)
-            cells.append("" if value is None else column.show(value, metric.digits))
-        rows.append(cells)
+            value = column.value(score.entry)
+            row.append("" if value is None else column.show(value, metric.digits))
+        rows.append(row)
     # Columns without a value are left out, and the name of a single system.
     several = len(report.systems) > 1
     kept = []
@@ -473,13 +490,15 @@ def to_latex(report: Report) -> str:
         heads.append(_escaped(metric.label) + arrow)
     cells: dict[str, list[str]] = {name: [] for name in report.systems}
     shares: dict[str, dict[str, str]] = {}
-    for metric, name, entry in _entries(report):
-        cells[name].append(_latex_score(report, metric, name))
+    for score in _entries(report):
+        metric = score.metric
+        cells[score.system].append(_latex_score(report, metric, score.system))
         for column in COLUMNS:
-            value = column.value(entry)
+            value = column.value(score.entry)
             if column.latex and value is not None:
                 shown = column.show(value, metric.digits)
-                shares.setdefault(column.latex, {})[name] = shown.removesuffix("%")
+                share_by_system = shares.setdefault(column.latex, {})
+                share_by_system[score.system] = shown.removesuffix("%")
     heads += shares
     lines += [rf"\begin{{tabular}}{{l{'r' * len(heads)}}}", r"\toprule"]
     lines += [" & ".join(["system", *heads]) + r" \\", r"\midrule"]
@@ -581,7 +600,8 @@ def notes(report: Report) -> list[str]:
 def _few_units(report: Report) -> list[str]:
     labels_by_units: dict[tuple[str, int], list[str]] = {}
     for key, resampled in report.resampled.items():
-        labels = labels_by_units.setdefault((resampled.unit, resampled.units), [])
+        unit_and_number = resampled.unit, resampled.units
+        labels = labels_by_units.setdefault(unit_and_number, [])
         labels.append(report.measurements[key].label)
     lines = []
     tests = len(report.systems) - 1
