@@ -80,7 +80,7 @@ def tokens_of(text: str) -> list[str]:
 
 
 def cased_tokens(text: str) -> list[str]:
-    """Return the tokens as :func:`tokens_of`, with a capital where there was one."""
+    """Return :func:`tokens_of` with capitals."""
     matches = _matches(text)
     return _cased(matches, _normal_tokens(text, matches))
 
@@ -147,8 +147,8 @@ class TokenisedText:
     """A document with its tokens.
 
     Attributes:
-        tokens: normal forms, (tokens,).
-        cased: the same with capitals, (tokens,).
+        tokens: normal forms.
+        cased: the same with capitals.
         edges: the :class:`Edge` before each token and at the end, (tokens + 1).
     """
 
@@ -162,7 +162,7 @@ class TokenisedText:
         self.edges: NDArray[np.int8] = np.array(self._find_edges(), dtype=np.int8)
 
     def part(self, start: int, stop: int) -> str:
-        """Return the text from token ``start`` to the token before ``stop`` in one line."""
+        """Return the text of tokens ``start`` to ``stop - 1`` in one line."""
         if start == stop:
             return ""
         begin = self._matches[start].start()
@@ -228,7 +228,7 @@ class TokenisedText:
         return Edge.SPACE
 
     def _belongs_together(self, place: int) -> bool:
-        """Return whether no sentence can end here, such as behind an opening mark."""
+        """Return whether no sentence can end here."""
         if self.tokens[place - 1] in _OPENING:
             return True
         if self.tokens[place] in _CLOSING - {"'"}:
@@ -331,7 +331,7 @@ class Habits:
 
         Args:
             at_edge: counts at this end of sentences.
-            tokens: one or two tokens beside the boundary, the nearest first.
+            tokens: one or two beside the boundary, the nearest first.
             pair: the same in the order of the text.
         """
         nearest = tokens[0]

@@ -137,8 +137,9 @@ def measure_comet(score_input: ScoreInput) -> ScoreResult:
         sides = {"src": score_input.sources, "mt": documents}
         if compares and score_input.references is not None:
             sides["ref"] = score_input.references
+        sentences_of_sides = map(chain.from_iterable, sides.values())
         samples = []
-        for texts in zip(*map(chain.from_iterable, sides.values()), strict=True):
+        for texts in zip(*sentences_of_sides, strict=True):
             samples.append(dict(zip(sides, texts, strict=True)))
         scores[system] = model.predict(samples, batch_size=8, gpus=gpus).scores
     lengths = list(map(len, score_input.sources))
@@ -169,7 +170,8 @@ def _comet_model(name: str) -> Any:
 
 
 def _comet_signature(name: str, model: Any, compares: bool) -> str:
-    precision = str(next(model.parameters()).dtype).removeprefix("torch.")
+    parameter = next(model.parameters())
+    precision = str(parameter.dtype).removeprefix("torch.")
     parts = [f"model:{name}", f"nrefs:{int(compares)}", f"precision:{precision}"]
     if not compares:
         parts.append("reference:none")
@@ -183,7 +185,8 @@ def _comet_notes(score_input: ScoreInput) -> list[str]:
     if references > 1:
         notes.append(f"COMET reads the first reference only; the other scores use all {references}")
     for system, documents in score_input.systems.items():
-        empty = sum(not sentence.strip() for sentence in chain.from_iterable(documents))
+        sentences = chain.from_iterable(documents)
+        empty = sum(not sentence.strip() for sentence in sentences)
         if empty:
             notes.append(f"COMET also scores the {empty} empty translations of {system}")
     return notes
@@ -236,7 +239,9 @@ def _mean_of_files(
     score_input: ScoreInput,
     higher_is_better: bool,
 ) -> Measurement:
-    files = {system: score_input.files.get(system, system) for system in score_input.systems}
+    files = {}
+    for system in score_input.systems:
+        files[system] = score_input.files.get(system, system)
     by_system = _scores_by_system(name, paths, files)
     signature = f"scores:{','.join(Path(path).name for path in paths)}"
     sizes = [sum(flags) for flags in score_input.counted if any(flags)]
@@ -289,7 +294,8 @@ def _scores_by_system(
         keys = _keys_of_systems(scores, systems)
         is_only_system = len(scores) == 1 and keys.keys() <= {system}
         key = next(iter(scores)) if is_only_system else keys.get(system)
-        if key is None or list(keys.values()).count(key) > 1:
+        keys_in_use = list(keys.values())
+        if key is None or keys_in_use.count(key) > 1:
             raise GtransError(
                 f"{path} has no scores of '{system}', only of {', '.join(scores)}; name the "
                 "systems as there, --hyp NAME=FILE"
@@ -328,7 +334,9 @@ def _most_similar_paths(path: str, others: Sequence[str]) -> list[str]:
 
 def _equal_ends(path: Path, other: Path) -> int:
     count = 0
-    for name, other_name in zip(reversed(path.parts), reversed(other.parts), strict=False):
+    names = reversed(path.parts)
+    other_names = reversed(other.parts)
+    for name, other_name in zip(names, other_names, strict=False):
         if name != other_name:
             break
         count += 1
@@ -338,7 +346,7 @@ def _equal_ends(path: Path, other: Path) -> int:
 def _read_scores(path: str) -> Mapping[str, object]:
     """Return the scores in a file by system; "" in a file without names."""
     text = _text_of(path)
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    lines = list(filter(None, map(str.strip, text.splitlines())))
     if _is_single_json_value(lines):
         value = parse_json(text, path)
         return value if isinstance(value, Mapping) else {"": value}
@@ -375,7 +383,8 @@ def _rows(path: str, lines: Sequence[str]) -> list[Any]:
     if _is_table(lines):
         heads = lines[0].split("\t")
         for line in lines[1:]:
-            rows.append(dict(zip(heads, line.split("\t"), strict=False)))
+            cells = line.split("\t")
+            rows.append(dict(zip(heads, cells, strict=False)))
     elif lines and lines[0].startswith("{"):
         rows = [parse_json(line, path) for line in lines]
     else:

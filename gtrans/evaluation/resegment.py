@@ -1,13 +1,13 @@
 """Split a translated document into the sentences of its reference.
 
-Dynamic programming aligns both, as mwerSegmenter does (Matusov et al., 2005, "Evaluating Machine
-Translation Output with Automatic Sentence Segmentation"), here for the largest sum of gains:
+Dynamic programming aligns both, as in mwerSegmenter (Matusov et al., 2005, "Evaluating Machine
+Translation Output with Automatic Sentence Segmentation"), for the largest sum of gains:
 
 * A token gains its weight from the same token of the reference, :data:`STEM_SHARE` of it from
-  another form of the word, :data:`SUBSTITUTION` from another word, and :data:`MOVED_SHARE` of its
-  weight out of order.
+  another form of the word, :data:`MOVED_SHARE` of it out of order, and :data:`SUBSTITUTION` from
+  another word.
 * A boundary costs more where sentences seldom end (:data:`BOUNDARY_COSTS`,
-  :class:`gtrans.evaluation.boundaries.Habits`).
+  :class:`~gtrans.evaluation.boundaries.Habits`).
 * A sentence may be *omitted*, and a stretch of the translation *added*, for a share of its weight.
 
 With n tokens, m reference tokens and K sentences: O(n m) time, O(K n) memory; long documents are
@@ -106,7 +106,7 @@ Gains = NDArray[np.int64]
 
 
 class TokenSpan(NamedTuple):
-    """The first token of a sentence, and the token behind it."""
+    """The first token of a sentence, and the one behind it."""
 
     start: int
     stop: int
@@ -118,7 +118,7 @@ class Addition:
 
     Attributes:
         after: number of sentences before it.
-        part_of: the sentence that contains it in the split.
+        part_of: its sentence in the split.
     """
 
     after: int
@@ -134,7 +134,7 @@ class Split:
     Attributes:
         sentences: with additions behind them; empty if omitted.
         tokens: length of each sentence.
-        moved: split although there were as many lines as sentences.
+        moved: there were as many lines as sentences.
     """
 
     sentences: list[str]
@@ -146,7 +146,7 @@ class Split:
 
 
 class Resegmenter:
-    """Splits translations into the sentences of one or more references.
+    """Splits translations into the sentences of their references.
 
     Args:
         always: also split documents whose lines seem to be the reference's sentences.
@@ -171,10 +171,7 @@ class Resegmenter:
         self.habits = Habits(sentences)
 
     def split(self, document: int, lines: Sequence[str]) -> Split:
-        """Split a translation, whose lines may be of any kind.
-
-        As many lines as sentences may stay (:data:`CLEARLY_BETTER`).
-        """
+        """Split a translation; as many lines as sentences may stay (:data:`CLEARLY_BETTER`)."""
         characters = _without_spaces(lines)
         for sentences in self._sentences[document]:
             if characters == _without_spaces(sentences):
@@ -214,8 +211,8 @@ class _Sentence:
     """A sentence of a reference.
 
     Attributes:
-        ids, stems: ids of the same tokens, or first letters, in the translation, or -1; (tokens,).
-        first, last: its first and last token, by :meth:`_Search._edge_id`.
+        ids, stems: ids of the same tokens and stems in the translation, or -1; (tokens,).
+        first, last: ids by :meth:`_Search._edge_id`.
         is_final: it ends in a final punctuation mark.
     """
 
@@ -233,9 +230,8 @@ class _Traceback:
     """The best way to each column in the band of a sentence.
 
     Attributes:
-        first_column: of the band.
-        starts: for each stop of the sentence, its start.
-        previous_stops: for each start of the sentence, the stop of the sentence before.
+        starts: the start of the sentence for each stop.
+        previous_stops: the stop of the sentence before for each start.
     """
 
     first_column: int
@@ -327,7 +323,7 @@ class _Search:
         return spans[::-1]
 
     def _row_of_sentence(self, number: int, gains: Gains, band: slice) -> Gains:
-        """Return the row at the end of a sentence, omitted or translated as any alternative."""
+        """Return the row at the end of a sentence, which may be omitted."""
         omitted = gains + self._omission(number)
         row = self._packed(omitted, band)
         for sentence in self._sentences[number]:
@@ -385,7 +381,6 @@ class _Search:
         return max(ends) // self._unit
 
     def _addition(self, start: int, stop: int) -> int:
-        """Return the gain of an added stretch, at least 0 for an empty one."""
         opening = int(self._boundary_gains[True][stop]) - OPENING_COST
         if start == stop:
             return max(0, opening)
@@ -440,10 +435,9 @@ class _Search:
     ) -> Gains:
         """Return the row at the end of a sentence with at least one token.
 
-        For each column j it is the largest sum, over starts i < j, of the gain at i, of token
-        gains in order (an edit distance of tokens i .. j to the sentence), of moved tokens, and of
-        the end. Moved tokens gain M(j) - M(i) with running sums M: -M(i) is added here to the
-        gain at i, and M(j) at the end.
+        In column j it has the largest sum, over starts i < j, of the gain at i, an edit distance
+        of tokens i .. j to the sentence, moved tokens, and the end. Moved tokens gain M(j) - M(i)
+        with running sums M: the gain at i takes -M(i), the end M(j).
         """
         moved = self._moved_gains(sentence, band)
         at_start = self._packed(gains - moved, band)
@@ -463,7 +457,7 @@ class _Search:
     def _end_gains(self, number: int, sentence: _Sentence, band: slice) -> Gains:
         """Return the gain of the end of a sentence at each column.
 
-        It costs nothing between the last token of this sentence and the first of the next.
+        It costs nothing between the last token of this sentence and the next one's first.
         """
         boundary = self._boundary_gains[sentence.is_final][band]
         firsts: list[int] = []
@@ -494,7 +488,7 @@ class _Search:
             yield from gains * self._unit
 
     def _moved_gains(self, sentence: _Sentence, band: slice) -> Gains:
-        """Return running sums of the gains of tokens that are anywhere in a sentence."""
+        """Return running sums over tokens that are anywhere in a sentence."""
         between = slice(band.start, band.stop - 1)
         is_present = np.isin(self._tokens[between], sentence.ids)
         gains = MOVED_SHARE * self._weights[between]
@@ -551,7 +545,7 @@ def _with_additions(spans: Sequence[TokenSpan], token_count: int) -> list[TokenS
 def bands(reference: Sequence[list[str]], tokens: list[str]) -> list[slice]:
     """Return the columns in which each sentence of a reference is searched.
 
-    A sentence stands between anchors. A quarter of the nearest :data:`ANCHORS` may be wrong.
+    Anchors bound them; a quarter may be wrong.
     """
     last = len(tokens)
     if last <= LONG_DOCUMENT:
@@ -584,7 +578,7 @@ def bands(reference: Sequence[list[str]], tokens: list[str]) -> list[slice]:
 
 
 def _anchors(reference: list[str], tokens: list[str]) -> Gains:
-    """Return the places of three tokens that occur once on both sides, (anchors, 2)."""
+    """Return places of three tokens that occur once on both sides, (anchors, 2)."""
     places_there = _unique_trigrams(tokens)
     anchors = []
     for trigram, place in _unique_trigrams(reference).items():
@@ -634,11 +628,7 @@ class OmittedSentence:
 
 @dataclass(frozen=True)
 class AddedText:
-    """A stretch of the translation that fits no sentence; numbers are from 1.
-
-    Attributes:
-        after_sentence: the sentence before it; 0: none.
-    """
+    """Text that fits no sentence, behind a sentence from 1; 0: before all of them."""
 
     document: int
     doc_id: str | None
@@ -651,7 +641,7 @@ class Coverage:
     """Omitted and added text of a translation.
 
     Attributes:
-        omitted, added: percentage of the reference's or the translation's tokens.
+        omitted, added: percentage of all tokens.
     """
 
     omitted: float
@@ -670,7 +660,7 @@ def coverage(
 
     Args:
         references: a sentence has their mean length.
-        counted: which sentences count, with their additions.
+        counted: which sentences count.
     """
     documents = list(ids.documents.items()) if ids is not None else []
     expected = 0.0

@@ -103,7 +103,8 @@ def read_files(
         source_file = _read_file(source, "source", selection)
     system_files = {}
     for name, path in systems.items():
-        system_files[name] = _read_file(path, "translation", replace(selection, system=name))
+        selected = replace(selection, system=name)
+        system_files[name] = _read_file(path, "translation", selected)
     main = reference_files[0] if reference_files else source_file
     assert main is not None, "the command has asked for a reference or a source"
     if main.ids is None and selection.references:
@@ -149,7 +150,8 @@ def _read_file(path: str, role: Role, selection: TextSelection) -> ScoreFile:
         raise GtransError(f"'{path}' holds no sentence; give a file with one sentence per line")
     if not documents[-1]:
         documents.pop()
-    return ScoreFile(path, None, PlainLines(list(plain_lines(path)), sentences, documents))
+    lines = list(plain_lines(path))
+    return ScoreFile(path, None, PlainLines(lines, sentences, documents))
 
 
 def without_markup_of_rows(files: ScoreFiles) -> tuple[ScoreFiles, list[str]]:
@@ -196,7 +198,8 @@ def all_missing(segments: Sequence[Segment]) -> bool:
 def has_lines_of_documents(file: ScoreFile, main: ScoreFile) -> bool:
     """Return whether plain text has one line for each document, and no other text."""
     count = len(main.sizes)
-    return file.plain.places == list(range(1, count + 1)) and count < sum(main.sizes)
+    first_lines = list(range(1, count + 1))
+    return file.plain.places == first_lines and count < sum(main.sizes)
 
 
 def by_lines(file: ScoreFile, main: ScoreFile) -> Documents | None:

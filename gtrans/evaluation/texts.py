@@ -177,7 +177,7 @@ def _only_counted(
 ) -> Texts:
     has_counted = [any(flags) for flags in texts.counted]
     counted = list(compress(texts.counted, has_counted))
-    texts = texts.map_documents(lambda documents: list(compress(documents, has_counted)))
+    texts = texts.map_documents(partial(_chosen_documents, has_counted))
     if alignment == "resegmented":
         if ids is not None:
             kept = compress(ids.documents.items(), has_counted)
@@ -187,6 +187,10 @@ def _only_counted(
     if all(all(flags) for flags in counted):
         return texts
     return texts.map_documents(partial(_counted_sentences, counted))
+
+
+def _chosen_documents(chosen: Sequence[bool], documents: Documents) -> Documents:
+    return list(compress(documents, chosen))
 
 
 def _counted_sentences(counted: Sequence[Sequence[bool]], documents: Documents) -> Documents:

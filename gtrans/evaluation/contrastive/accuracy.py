@@ -29,7 +29,7 @@ FLIPS = 2000  # for the interval of a difference
 
 
 def document_of(item: Item) -> str:
-    """Return the document of an item, or its block; both may be empty."""
+    """Return the document of an item, or else its block."""
     return item.document or item.block
 
 
@@ -82,7 +82,7 @@ class Sample:
 
     @property
     def error(self) -> float:
-        """Standard error of the mean over at least two documents, by the jackknife."""
+        """The jackknife's standard error over at least two documents."""
         count = len(self.clusters)
         total = sum(cluster.total for cluster in self.clusters)
         squares = []
@@ -96,7 +96,7 @@ class Sample:
 
     @property
     def equal_documents(self) -> float:
-        """Number of equally large documents with as much information."""
+        """Number of equally large documents with the same information."""
         squares = sum(cluster.items**2 for cluster in self.clusters)
         return self.items**2 / squares
 
@@ -118,7 +118,7 @@ def tabulate(
     values: Sequence[float | None],
     sample_type: type[SampleType],
 ) -> Table[SampleType]:
-    """Collect values that are not None by phenomenon and distance, with all totals."""
+    """Collect values that are not None by phenomenon and distance, with totals."""
     cells: dict[tuple[str, str], ItemValues] = {}
     for item, value in zip(items, values, strict=True):
         if value is None:
@@ -171,7 +171,7 @@ def by_group(
     items: Sequence[Item],
     right: Sequence[bool | None],
 ) -> dict[str, dict[str, Accuracy]]:
-    """Return accuracies by grouping and group of the authors' tables."""
+    """Return accuracies by the groups of the authors' tables."""
     collected: dict[str, dict[str, ItemValues]] = {}
     for item, value in zip(items, right, strict=True):
         if value is None:
@@ -263,7 +263,7 @@ class Change(Sample):
     def p_value(self) -> float:
         """Exact two-sided p-value over all ways to flip the signs of documents.
 
-        Without documents it is the test of McNemar (1947), Psychometrika 12.
+        Without documents: McNemar (1947), Psychometrika 12.
         """
         totals = [abs(int(cluster.total)) for cluster in self.clusters]
         differences = list(filter(None, totals))
@@ -301,10 +301,7 @@ class Change(Sample):
         return not_rejected(swapped, shares, self.mean) or (-1.0, 1.0)
 
     def _wald_interval(self) -> Interval:
-        """Return the adjusted Wald interval of Bonett and Price (2012).
-
-        Journal of Educational and Behavioral Statistics 37.
-        """
+        """Return the adjusted Wald interval of Bonett and Price (2012), JEBS 37."""
         items = self.items + 2
         first = (self.only_first + 1) / items
         other = (self.only_other + 1) / items
@@ -349,7 +346,7 @@ class Gain(Sample):
 def margin(item: Item, scores: Sequence[float]) -> float:
     """Return the right candidate's score, the first, less the best wrong one.
 
-    NaN: there is no wrong candidate, or a score is not finite.
+    NaN: no wrong candidate, or a score is not finite.
     """
     right = scores[0]
     rivals = [scores[rival] for rival in item.rivals]
@@ -365,7 +362,7 @@ def gained_margins(
     true: Sequence[Sequence[float]],
     random: Sequence[Sequence[float]],
 ) -> list[float | None]:
-    """Return each item's :func:`margin` in its own context less the one in a shuffled context.
+    """Return each item's :func:`margin` less the one in a shuffled context.
 
     None: the item has no context, or a margin is NaN.
     """

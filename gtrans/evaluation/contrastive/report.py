@@ -126,7 +126,7 @@ CHANGE_COLUMNS = (
 
 
 def to_json(results: Mapping[str, SystemResult]) -> dict[str, Any]:
-    """Return the first system, and the others with their tests against it."""
+    """Return the first system, and the others with tests against it."""
     first = next(iter(results))
     others = {}
     for name, table in _changes(results).items():
@@ -274,7 +274,7 @@ def _by_distance(table: _Cells) -> dict[str, Any]:
 
 
 def lines_of(result: SystemResult) -> list[str]:
-    """Return all tables of a system as text, with an empty line between them."""
+    """Return the tables of a system as text."""
     group_rows = []
     for name, cells in by_group(result.items, result.right).items():
         for value, sample in cells.items():
@@ -328,7 +328,7 @@ def _gain_text(gain: Gain | None) -> str:
 
 
 def test_lines(results: Mapping[str, SystemResult]) -> list[str]:
-    """Return the paired tests of all other systems with the first one."""
+    """Return the paired tests of the others with the first system."""
     rows = []
     has_documents = False
     for name, table in _changes(results).items():

@@ -1,7 +1,7 @@
 """Files with the scores of the candidates of each item.
 
 ``gtrans contrast`` reads its own ``--output`` and plain files: a score a line, in the order of the
-published file, as the scripts of ContraPro and of Voita et al. read.
+published file, as for the scripts of ContraPro and Voita et al.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ def read_scores(
     """Return the scores of each item, the right candidate's first; higher is better.
 
     Args:
-        path: JSON lines if the first line begins with ``{``, otherwise plain lines.
-        better: :data:`HIGHER` or :data:`LOWER`; None: the scores are log-probabilities.
+        path: JSON lines if the first one begins with ``{``, else plain lines.
+        better: :data:`HIGHER` or :data:`LOWER`; None: log-probabilities.
         is_named: the option ``better`` names this system.
     """
     lines = []
