@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from logging.handlers import MemoryHandler
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from fairseq.checkpoint_utils import checkpoint_paths
 
@@ -23,20 +23,26 @@ logger = logging.getLogger(__name__)
 
 LAST = "checkpoint_last.pt"  # the file that fairseq goes on from, unless another is named
 LOG = "train.log"
-"""The log in a run folder."""
 _NEVER = logging.CRITICAL + 1
 _NAME = re.compile(r"checkpoint(\d+|_\d+_\d+|_best|_last|\.best_.+)\.pt")
 
 
+class _Numbered(NamedTuple):
+    """A checkpoint with updates, epoch or score in its name."""
+
+    path: str
+    number: float
+
+
 class RunFolder:
-    """The folder of a run; ``path`` is ``--save-dir``."""
+    """The folder of a run (``--save-dir``)."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.last = path / LAST
 
     def lock(self) -> None:
-        """Create the folder and keep other trainings out of it until this process ends."""
+        """Create the folder, and keep other trainings out until this process ends."""
         check_output_folder("--save-dir", self.path)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -47,13 +53,12 @@ class RunFolder:
         atexit.register(held.close)
 
     def checkpoints(self) -> list[Path]:
-        """Return all checkpoints of the run, complete or not."""
-        return sorted(path for path in self.path.glob("*.pt") if _NAME.fullmatch(path.name))
+        """Return the run's checkpoints, complete or not."""
+        paths = sorted(self.path.glob("*.pt"))
+        return [path for path in paths if _NAME.fullmatch(path.name)]
 
     def newest(self) -> Path | None:
-        """Return the checkpoint to resume from, or None.
-
-        It is ``checkpoint_last.pt``, or if that is incomplete the one with most updates.
+        """Return ``checkpoint_last.pt``, or if it is incomplete the one with most updates.
 
         Raises:
             GtransError: all checkpoints are incomplete, or one could run code.
@@ -92,38 +97,45 @@ class RunFolder:
             number += 1
         aside = self.path / f"before-restart-{number}"
         aside.mkdir()
-        # A run that is moved halfway can still go on.
-        for path in sorted(files, key=lambda path: path == self.last):
+        # The last checkpoint is moved last: a run that is moved halfway can still go on.
+        files.sort(key=lambda path: path == self.last)
+        for path in files:
             path.rename(aside / path.name)
         return aside
 
     def remove_old(self, cfg: Any) -> None:
         """Delete the checkpoints that ``--keep-..`` does not keep."""
-        old: list[tuple[str, float]] = []
+        old: list[_Numbered] = []
         if cfg.keep_interval_updates > 0:
             every = cfg.keep_interval_updates_pattern
-            by_updates = self._paths(r"checkpoint_\d+_(\d+)\.pt")
+            by_updates = self._numbered(r"checkpoint_\d+_(\d+)\.pt")
             if every != -1:
-                by_updates = [found for found in by_updates if found[1] % every]
+                by_updates = [found for found in by_updates if found.number % every]
             old += by_updates[cfg.keep_interval_updates :]
         if cfg.keep_last_epochs > 0:
-            by_epoch = self._paths(r"checkpoint(\d+)\.pt")
+            by_epoch = self._numbered(r"checkpoint(\d+)\.pt")
             old += by_epoch[cfg.keep_last_epochs :]
         if cfg.keep_best_checkpoints > 0:
-            by_score = self.best_scores(cfg)
+            by_score = self._by_score(cfg)
             old += by_score[cfg.keep_best_checkpoints :]
-        for path, _ in old:
-            Path(path).unlink(missing_ok=True)
+        for found in old:
+            Path(found.path).unlink(missing_ok=True)
 
-    def best_scores(self, cfg: Any) -> list[tuple[str, float]]:
-        """Return the checkpoints of ``--keep-best-checkpoints`` with their scores, best first."""
+    def best_scores(self, cfg: Any) -> list[float]:
+        """Return the scores of the checkpoints of ``--keep-best-checkpoints``, best first."""
+        return [found.number for found in self._by_score(cfg)]
+
+    def _by_score(self, cfg: Any) -> list[_Numbered]:
         metric = re.escape(cfg.best_checkpoint_metric)
-        by_score = self._paths(rf"checkpoint\.best_{metric}_(-?\d+\.?\d*)\.pt")
-        return by_score if cfg.maximize_best_checkpoint_metric else by_score[::-1]
+        by_score = self._numbered(rf"checkpoint\.best_{metric}_(-?\d+\.?\d*)\.pt")
+        if not cfg.maximize_best_checkpoint_metric:
+            by_score.reverse()
+        return by_score
 
-    def _paths(self, pattern: str) -> list[tuple[str, float]]:
-        matches: list[tuple[str, float]] = checkpoint_paths(self.path, pattern, keep_match=True)
-        return matches
+    def _numbered(self, pattern: str) -> list[_Numbered]:
+        """Return checkpoints, the highest numbers first."""
+        matches = checkpoint_paths(self.path, pattern, keep_match=True)
+        return [_Numbered(path, number) for path, number in matches]
 
 
 def _updates_if_complete(path: Path) -> int | None:
@@ -134,7 +146,7 @@ def _updates_if_complete(path: Path) -> int | None:
 
 
 def updates_of(state: Mapping[str, Any]) -> int:
-    """Return the number of updates that a run had made."""
+    """Return the updates of a run's checkpoint."""
     try:
         int(state["extra_state"]["train_iterator"]["epoch"])
         dict(state["cfg"])
@@ -154,7 +166,7 @@ def validations_since_best(extra: Mapping[str, Any]) -> int:
 
 
 class RunLog:
-    """Context that keeps logged lines until :meth:`write_to` names their folder."""
+    """Context that keeps logged lines until :meth:`write_to`."""
 
     def __init__(self) -> None:
         self._kept = MemoryHandler(capacity=sys.maxsize, flushLevel=_NEVER, flushOnClose=False)
@@ -175,7 +187,7 @@ class RunLog:
         self._kept.close()
 
     def write_to(self, folder: Path) -> None:
-        """Append kept and further lines to ``train.log`` in ``folder``, unless stdout does."""
+        """Append all lines to ``train.log`` in ``folder``, unless stdout is that file."""
         if _is_output(folder / LOG):
             self.discard()
             return
@@ -192,5 +204,6 @@ class RunLog:
 
 def _is_output(path: Path) -> bool:
     with suppress(OSError, ValueError):
-        return os.path.samestat(os.fstat(sys.stdout.fileno()), path.stat())
+        output = os.fstat(sys.stdout.fileno())
+        return os.path.samestat(output, path.stat())
     return False

@@ -14,27 +14,27 @@ from omegaconf import open_dict
 from gtrans.errors import GtransError
 from gtrans.train import signals
 
-# What the launchers set; env:// reads torchrun's address itself.
-_TORCHRUN = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
-_SRUN = (
+# Variables of the launchers; env:// reads torchrun's address itself.
+_TORCHRUN = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"}
+_SRUN = {
     "SLURM_PROCID",
     "SLURM_STEP_NUM_TASKS",
     "SLURM_LOCALID",
     "SLURM_JOB_ID",
     "SLURM_STEP_ID",
     "SLURM_STEP_NODELIST",
-)
-# What SLURM jobs of one machine must not share; as fairseq's own ports.
+}
+# SLURM jobs of one machine must not share a port; the range is fairseq's.
 _PORTS = range(10000, 60000)
 
 
 class Launched(NamedTuple):
-    """This process among all of its launcher.
+    """This process among those that a launcher started.
 
     Attributes:
         by: ``torchrun`` or ``srun``.
         local: number of the process on its machine.
-        address: the value of ``--distributed-init-method``.
+        address: for ``--distributed-init-method``.
     """
 
     by: str
@@ -45,23 +45,37 @@ class Launched(NamedTuple):
 
 
 def launched(environment: Mapping[str, str] = os.environ) -> Launched | None:
-    """Return this process as its launcher describes it; None if it is the only one.
+    """Return what a launcher says of this process; None if there is no other.
 
     torchrun inside a step of srun wins. The shell of a SLURM batch file is no step.
     """
-    if all(name in environment for name in _TORCHRUN):
-        rank, size, local = (int(environment[name]) for name in _TORCHRUN[:3])
+    if environment.keys() >= _TORCHRUN:
+        size = int(environment["WORLD_SIZE"])
         if size == 1:
             return None
-        return Launched("torchrun", rank, size, local, "env://")
-    if not all(name in environment for name in _SRUN):
-        return None
-    rank, size, local, job, step = (int(environment[name]) for name in _SRUN[:5])
-    if size == 1:
-        return None
-    host = environment.get("MASTER_ADDR") or _first_machine(environment[_SRUN[5]])
-    port = environment.get("MASTER_PORT") or _PORTS[(job * 101 + step) % len(_PORTS)]
-    return Launched("srun", rank, size, local, f"tcp://{host}:{port}")
+        rank = int(environment["RANK"])
+        local = int(environment["LOCAL_RANK"])
+        return Launched("torchrun", rank, size, local, address="env://")
+    if environment.keys() >= _SRUN:
+        size = int(environment["SLURM_STEP_NUM_TASKS"])
+        if size == 1:
+            return None
+        rank = int(environment["SLURM_PROCID"])
+        local = int(environment["SLURM_LOCALID"])
+        return Launched("srun", rank, size, local, address=_address_of_step(environment))
+    return None
+
+
+def _address_of_step(environment: Mapping[str, str]) -> str:
+    host = environment.get("MASTER_ADDR")
+    if not host:
+        host = _first_machine(environment["SLURM_STEP_NODELIST"])
+    port: int | str = environment.get("MASTER_PORT", "")
+    if not port:
+        job = int(environment["SLURM_JOB_ID"])
+        step = int(environment["SLURM_STEP_ID"])
+        port = _PORTS[(job * 101 + step) % len(_PORTS)]
+    return f"tcp://{host}:{port}"
 
 
 def _first_machine(machines: str) -> str:
@@ -78,7 +92,7 @@ def _first_machine(machines: str) -> str:
 
 def launch(cfg: Any, work: Callable[[Any], None]) -> None:
     """Run ``work(cfg)`` in every process of a training."""
-    join(cfg)
+    set_distributed_options(cfg)
     options = cfg.distributed_training
     gpus = torch.cuda.device_count()
     wanted = options.distributed_world_size
@@ -86,7 +100,7 @@ def launch(cfg: Any, work: Callable[[Any], None]) -> None:
     if options.distributed_no_spawn or (wanted == 1 and address is None):
         distributed_utils.call_main(cfg, work)
         return
-    # With an address, the processes are spread over machines, nobody knows how.
+    # With an address, some of the processes are on other machines.
     needed = wanted if address is None else 1
     if gpus < needed:
         raise GtransError(  # fairseq would start none
@@ -96,27 +110,20 @@ def launch(cfg: Any, work: Callable[[Any], None]) -> None:
     signals.pass_on_to_workers(lambda: distributed_utils.call_main(cfg, work))
 
 
-def join(cfg: Any) -> None:
+def set_distributed_options(cfg: Any) -> None:
     """Set fairseq's distributed options from the launcher; ``--distributed-init-method`` wins.
 
     fairseq reads the launcher's variables only where a process sees several GPUs; elsewhere each
-    process would train alone and overwrite the checkpoints of the others.
+    process would train alone and overwrite the others' checkpoints.
     """
     options = cfg.distributed_training
-    gpus = 0 if cfg.common.cpu else torch.cuda.device_count()
     launcher = launched() if options.distributed_init_method is None else None
     if launcher is None:
         if cfg.common.cpu and options.distributed_world_size == torch.cuda.device_count():
             options.distributed_world_size = 1  # fairseq's default is a process for each GPU
         return
-    device = launcher.local
-    if launcher.by == "srun" and gpus == 1:
-        device = 0  # SLURM shows each process its own
-    if device >= gpus > 0:
-        raise GtransError(
-            f"{launcher.by} has started more processes on this machine than the {gpus} GPUs that "
-            "they see; start one for each GPU."
-        )
+    gpus = 0 if cfg.common.cpu else torch.cuda.device_count()
+    device = _device_of(launcher, gpus)
     with open_dict(options):
         options.distributed_init_method = launcher.address
         options.distributed_no_spawn = True
@@ -127,8 +134,20 @@ def join(cfg: Any) -> None:
             options.distributed_backend, options.ddp_backend = "gloo", "legacy_ddp"
 
 
+def _device_of(launcher: Launched, gpus: int) -> int:
+    """Return the number of this process's device among ``gpus`` that it sees."""
+    if launcher.by == "srun" and gpus == 1:
+        return 0  # SLURM shows each process its own
+    if launcher.local >= gpus > 0:
+        raise GtransError(
+            f"{launcher.by} has started more processes on this machine than the {gpus} GPUs that "
+            "they see; start one for each GPU."
+        )
+    return launcher.local
+
+
 def check_launch(options: Any) -> None:
-    """Raise GtransError for processes of a launcher that fairseq would train separately."""
+    """Raise GtransError if fairseq would train each process of a launcher by itself."""
     launcher = launched()
     is_single = options.distributed_world_size == 1 and options.distributed_init_method is None
     if launcher is not None and is_single:

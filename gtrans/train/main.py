@@ -1,4 +1,4 @@
-"""The training loop of ``gtrans train``, as each process runs it."""
+"""The training loop of ``gtrans train``."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _BOARDS = ("tensorboard_logdir", "wandb_project", "aim_repo", "aim_run_hash", "a
 
 
 def train(cfg: Any, log: RunLog) -> None:
-    """Train with all options ``cfg``; the plugin must be imported.
+    """Train in this process; the plugin must be imported.
 
     Raises:
         GtransError: options, data or folder are wrong, or the training diverged or was not saved.
@@ -94,24 +94,26 @@ class Training:
             return []
         data_utils.raise_if_valid_subsets_unintentionally_ignored(self.cfg)
         combined = dataset.combine_valid_subsets
-        names: list[str] = ["valid"] if combined else dataset.valid_subset.split(",")
+        names: list[str] = ["valid"]
+        if not combined:
+            names = dataset.valid_subset.split(",")
         for name in names:
             self.task.load_dataset(name, combine=combined, epoch=1)
         return names
 
     def _load_batches(self) -> Any:
-        """Restore the run, and return the batches from its epoch on."""
+        """Restore the run, and return its next batches."""
         trainer = self.trainer
         position = self._restore()
         epoch = 1 if position is None else int(position["epoch"])
         subset = self.cfg.dataset.train_subset
         self.task.load_dataset(subset, epoch=epoch, combine=True)
         sharded = self.task.has_sharded_data("train")
-        reused = self.task.can_reuse_epoch_itr(self.task.dataset(subset)) and not sharded
-        # Batches that are formed once are those of the first epoch.
-        formed = 1 if reused and not self.cfg.dataset.update_epoch_batch_itr else epoch
+        is_reused = self.task.can_reuse_epoch_itr(self.task.dataset(subset)) and not sharded
+        if is_reused and not self.cfg.dataset.update_epoch_batch_itr:
+            epoch = 1  # the only one in which batches are formed
         batches = trainer.get_train_iterator(
-            formed, load_dataset=False, disable_iterator_cache=sharded
+            epoch, load_dataset=False, disable_iterator_cache=sharded
         )
         if position is not None:
             batches.load_state_dict(position)
@@ -119,7 +121,7 @@ class Training:
         return batches
 
     def _restore(self) -> dict[str, Any] | None:
-        """Restore a checkpoint where one is to be; return its position in the training data."""
+        """Restore the checkpoint, if any; return its position in the training data."""
         cfg = self.cfg.checkpoint
         reset = [name for name in RESETS if cfg[f"reset_{name}"]]
         path = self._checkpoint_to_continue()
@@ -172,7 +174,6 @@ class Training:
         return " ".join(files) or "from scratch"
 
     def _progress(self, batches: Any) -> Any:
-        """Return ``batches`` with fairseq's progress bar, and its boards in the first process."""
         common = self.cfg.common
         is_master = distributed_utils.is_master(self.cfg.distributed_training)
         boards = {name: common[name] if is_master else None for name in _BOARDS}
@@ -236,7 +237,8 @@ class Training:
             loss = self._after_update(end_of_epoch=not groups.has_next())
             if self.ended:
                 break
-        progress.print(_averages("train"), tag="train", step=trainer.get_num_updates())
+        updates = trainer.get_num_updates()
+        progress.print(_averages("train"), tag="train", step=updates)
         metrics.reset_meters("train")
         return loss
 
@@ -332,7 +334,7 @@ class Training:
         raise SystemExit(status)
 
     def _check_end(self) -> None:
-        """Raise GtransError for a model that is not finite or was not saved."""
+        """Raise GtransError if the model is not finite or was not saved."""
         self.trainer.check_finite()
         if self.cfg.checkpoint.no_save:
             return
@@ -360,10 +362,8 @@ class Training:
         if loss is not None and self.run_state.better(loss, self.run_state.best):
             names.append("checkpoint_best.pt")
         if loss is not None and cfg.keep_best_checkpoints > 0:
-            kept = self.folder.best_scores(cfg)
-            worst = None
-            if kept:
-                _, worst = kept[-1]
+            scores = self.folder.best_scores(cfg)
+            worst = scores[-1] if scores else None
             if self.run_state.better(loss, worst):
                 # The updates are further digits, which tell equal scores apart.
                 metric = cfg.best_checkpoint_metric
@@ -404,7 +404,7 @@ class Training:
 
 
 def misses_bf16(common: Any, device: torch.device) -> bool:
-    """Return whether the GPU has bfloat16, but no option of half precision is given."""
+    """Return whether the GPU has bfloat16, but a training has no half precision."""
     if device.type != "cuda" or common.bf16 or common.fp16 or common.amp:
         return False
     return bool(torch.cuda.is_bf16_supported(including_emulation=False))

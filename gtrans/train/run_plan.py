@@ -44,7 +44,6 @@ class RunPlan:
     Attributes:
         resume: the checkpoint to resume from; None to begin.
         finished: why nothing is left to do, or None.
-        provenance: settings, training data and start of the run.
     """
 
     resume: str | None = None
@@ -69,7 +68,7 @@ class DescribesTraining(Protocol):
 def plan_run(root: Any, task: Any, model: Any) -> RunPlan:
     """Decide what a training does in its folder, and lock the folder.
 
-    ``task``: a task of fairseq or of this project; its state gets the provenance.
+    The state of ``task`` gets the provenance.
 
     Raises:
         GtransError: the folder holds another or an incomplete run, or is in use.
@@ -85,8 +84,10 @@ def plan_run(root: Any, task: Any, model: Any) -> RunPlan:
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         # A mistake has ended the first process, and with it the others, which wait here.
         group = distributed_utils.get_data_parallel_group()
-        plan = RunPlan(**distributed_utils.broadcast_object(asdict(plan), src_rank=0, group=group))
-    task.state.merge_state_dict({STATE: _fingerprint(root, task).state(), RUN: plan.provenance})
+        fields = distributed_utils.broadcast_object(asdict(plan), src_rank=0, group=group)
+        plan = RunPlan(**fields)
+    fingerprint = _fingerprint(root, task)
+    task.state.merge_state_dict({STATE: fingerprint.state(), RUN: plan.provenance})
     if plan.finished is not None:
         logger.info(
             f"{root.checkpoint.save_dir}: the run is finished ({plan.finished}); nothing is left "
@@ -96,7 +97,7 @@ def plan_run(root: Any, task: Any, model: Any) -> RunPlan:
 
 
 def plan_under_fairseq(root: Any, task: Any, model: Any) -> None:
-    """Call :func:`plan_run` for ``fairseq-train``, and warn of what only ``gtrans train`` does.
+    """Call :func:`plan_run` for ``fairseq-train``, and print what only ``gtrans train`` does.
 
     Raises:
         GtransError: fairseq would train wrongly, or begin the run anew.
@@ -128,7 +129,8 @@ def end_of_run(root: Any, updates: int, epochs: int, seconds: float, waited: int
 
     ``waited``: validations since the best one.
     """
-    options, patience = root.optimization, root.checkpoint.patience
+    options = root.optimization
+    patience = root.checkpoint.patience
     hours = seconds / 3600
     if 0 < options.max_update <= updates:
         return f"{updates} updates, --max-update {options.max_update}"
@@ -142,7 +144,7 @@ def end_of_run(root: Any, updates: int, epochs: int, seconds: float, waited: int
 
 
 def _plan(root: Any, task: Any, model: Any) -> RunPlan:
-    """Return the plan of the first process; everything is checked before anything is moved."""
+    """Plan the run in the first process; everything is checked before anything is moved."""
     cfg = root.checkpoint
     folder = RunFolder(Path(cfg.save_dir))
     if not cfg.no_save:
@@ -177,7 +179,7 @@ def _plan(root: Any, task: Any, model: Any) -> RunPlan:
 
 def _check_start(root: Any, task: Any, folder: RunFolder, now: Provenance, restart: bool) -> None:
     cfg = root.checkpoint
-    whole_models = {}
+    whole_models: dict[str, str] = {}
     if cfg.restore_file != LAST:
         whole_models["--restore-file"] = str(cfg.restore_file)
     if cfg.finetune_from_model:
@@ -185,10 +187,10 @@ def _check_start(root: Any, task: Any, folder: RunFolder, now: Provenance, resta
     if len(whole_models) > 1:
         raise GtransError(f"give either {' or '.join(whole_models)}.")
     starts = {flag: file["path"] for flag, file in now["start"].items()}
-    for flag, path in (starts | whole_models).items():
-        # --init-xlmr names a folder.
-        exists = os.path.exists(path) if flag == "--init-xlmr" else os.path.isfile(path)
-        if not exists:
+    starts |= whole_models
+    for flag, path in starts.items():
+        is_folder = flag == "--init-xlmr" and os.path.isdir(path)
+        if not is_folder and not os.path.isfile(path):
             raise GtransError(f"{flag} {path}: there is no such checkpoint.")
         if restart and Path(path).resolve().parent == folder.path.resolve():
             raise GtransError(
@@ -234,15 +236,18 @@ def _finished(root: Any, state: Any) -> str | None:
     cfg = root.checkpoint
     extra = state["extra_state"]
     updates = updates_of(state)
-    epochs = 0 if cfg.reset_dataloader else int(extra["train_iterator"]["epoch"]) - 1
-    waited = 0 if cfg.reset_meters else validations_since_best(extra)
+    epochs = waited = 0
+    if not cfg.reset_dataloader:
+        epochs = int(extra["train_iterator"]["epoch"]) - 1
+    if not cfg.reset_meters:
+        waited = validations_since_best(extra)
     if cfg.reset_optimizer:
         return None
-    return end_of_run(root, updates, epochs, extra.get("previous_training_time", 0), waited)
+    seconds = extra.get("previous_training_time", 0)
+    return end_of_run(root, updates, epochs, seconds, waited)
 
 
 def _flags_of_changes(cfg: Any) -> list[str]:
-    """Return the flags by which a user says that other settings are meant."""
     flags = [f"--reset-{name.replace('_', '-')}" for name in RESETS if cfg[f"reset_{name}"]]
     if cfg.optimizer_overrides not in ("", "{}"):
         flags.append("--optimizer-overrides")
@@ -268,10 +273,12 @@ def _provenance(root: Any, task: Any, model: Any, recorded: Provenance | None) -
 
 
 def _stock_files(root: Any) -> list[Path]:
-    name = re.compile(rf"{re.escape(str(root.dataset.train_subset))}\..*\.(bin|idx)")
+    subset = re.escape(str(root.dataset.train_subset))
+    name = re.compile(rf"{subset}\..*\.(bin|idx)")
     files: list[Path] = []
     for folder in _folders(root):
-        files += [path for path in sorted(Path(folder).iterdir()) if name.fullmatch(path.name)]
+        paths = sorted(Path(folder).iterdir())
+        files += [path for path in paths if name.fullmatch(path.name)]
     return files
 
 
@@ -286,7 +293,9 @@ def _fingerprint(root: Any, task: Any) -> ModelFingerprint:
     source = Vocabulary.of(task.source_dictionary, len(task.source_dictionary))
     target = Vocabulary.of(task.target_dictionary, len(task.target_dictionary))
     # The task knows languages that were found in the data folder; a multilingual one has many.
-    options = task.cfg if getattr(task, "cfg", None) is not None else task.args
+    options = getattr(task, "cfg", None)
+    if options is None:
+        options = task.args
     languages = str(options.source_lang or ""), str(options.target_lang or "")
     folders = _folders(root)
     prepared = Preparation.read(Path(folders[0])) if folders else None

@@ -1,4 +1,4 @@
-"""The provenance of a run, which its checkpoints store: settings, training data and start."""
+"""The provenance of a run: settings, training data and start."""
 
 from __future__ import annotations
 
@@ -18,12 +18,15 @@ from gtrans.option_types import group_of
 from gtrans.text.prepared_folder import check_recorded
 
 Provenance = dict[str, Any]
-"""Of a run: ``settings``: flag -> value, as a user writes it. ``folders``: the data folders.
-``data``: digest of the training data. ``start``: flag -> ``path`` and ``digest`` of the file that
-the flag names; the digest is None if there is no such file any more."""
+"""``settings``: flag -> value, as a user writes it. ``folders``: the data folders. ``data``: digest
+of the training data. ``start``: flag -> ``path`` and ``digest`` of the file that the flag names;
+the digest is None if there is no such file any more."""
+
+Options = Mapping[str, Any]  # of a whole command, by group
+Starts = Mapping[str, dict[str, Any]]  # ``start`` of a Provenance
 
 RUN = "run"
-"""The entry of the task's state in a checkpoint that holds the provenance."""
+"""The provenance's entry in a checkpoint's task state."""
 
 # Options that name a start: flag -> (group, name).
 _STARTS = {
@@ -78,29 +81,40 @@ def changed_settings(recorded: Provenance, now: Provenance) -> list[str]:
     Entries that only one of them has are not compared.
     """
     changes = []
-    if {"data", "folders"} <= recorded.keys() & now.keys() and recorded["data"] != now["data"]:
+    shared = recorded.keys() & now.keys()
+    has_data = {"data", "folders"} <= shared
+    if has_data and recorded["data"] != now["data"]:
         changes.append(f"the training data {_change(recorded['folders'], now['folders'])}")
-    if "start" in recorded and "start" in now:
-        for flag in _STARTS:
-            old = recorded["start"].get(flag) or _NO_FILE
-            new = now["start"].get(flag) or _NO_FILE
-            # A missing file has no digest.
-            if (old["digest"] or old["path"]) != (new["digest"] or new["path"]):
-                changes.append(f"{flag} {_change(old['path'], new['path'])}")
-    before, after = recorded["settings"], now["settings"]
+    if "start" in shared:
+        changes += _changed_starts(recorded["start"], now["start"])
+    return changes + _changed_values(recorded["settings"], now["settings"])
+
+
+def _changed_starts(recorded: Starts, now: Starts) -> list[str]:
+    changes = []
+    for flag in _STARTS:
+        old = recorded.get(flag) or _NO_FILE
+        new = now.get(flag) or _NO_FILE
+        # A missing file has no digest.
+        old_identity = old["digest"] or old["path"]
+        new_identity = new["digest"] or new["path"]
+        if old_identity != new_identity:
+            changes.append(f"{flag} {_change(old['path'], new['path'])}")
+    return changes
+
+
+def _changed_values(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
     differing = [flag for flag in after if flag in before and before[flag] != after[flag]]
     classes = [flag for flag in differing if flag in _CHOICES.values()]
     # The options of another class need not be named, too.
-    for flag in classes or differing:
-        changes.append(f"{flag} {before[flag]} -> {after[flag]}")
-    return changes
+    return [f"{flag} {before[flag]} -> {after[flag]}" for flag in classes or differing]
 
 
 def _change(old: str, new: str) -> str:
     return f"{old} (it has changed)" if old == new else f"{old} -> {new}"
 
 
-def settings_of(options: Mapping[str, Any], presets: Mapping[str, Any]) -> dict[str, str]:
+def settings_of(options: Options, presets: Mapping[str, Any]) -> dict[str, str]:
     """Return the compared settings of a run, by flag.
 
     ``presets``: architecture -> the sizes that replace None.
@@ -120,9 +134,10 @@ def settings_of(options: Mapping[str, Any], presets: Mapping[str, Any]) -> dict[
     return settings
 
 
-def _batches_of_updates(options: Mapping[str, Any]) -> list[int]:
-    """Return the batches of an update in each epoch, on all devices."""
-    workers = int(group_of(options, "distributed_training").get("distributed_world_size", 1))
+def _batches_of_updates(options: Options) -> list[int]:
+    """Return the batches of an update, for each epoch, on all devices."""
+    distributed = group_of(options, "distributed_training")
+    workers = int(distributed.get("distributed_world_size", 1))
     frequencies = group_of(options, "optimization").get("update_freq", [1])
     batches = [workers * int(frequency) for frequency in frequencies]
     while len(batches) > 1 and batches[-1] == batches[-2]:
@@ -130,26 +145,32 @@ def _batches_of_updates(options: Mapping[str, Any]) -> list[int]:
     return batches
 
 
-def _options_of_class(
-    options: Mapping[str, Any], group: str, presets: Mapping[str, Any]
-) -> dict[str, Any]:
-    free = set(_FREE[group].split())
-    if group_of(options, "checkpoint").get("best_checkpoint_metric") in _LOSSES:
-        free.update(_TRANSLATED.split())
-    if isinstance(options.get(group), Namespace):
-        # fairseq's older classes have the options of all groups.
-        free.update(("arch", "no_seed_provided"), options)
-        for part in options.values():
-            if isinstance(part, Mapping):
-                free.update(part)
-    free.discard("_name")
-    values = {name: value for name, value in group_of(options, group).items() if name not in free}
+def _options_of_class(options: Options, group: str, presets: Mapping[str, Any]) -> dict[str, Any]:
+    free = _free_options(options, group)
+    values = {}
+    for name, value in group_of(options, group).items():
+        if name == "_name" or name not in free:
+            values[name] = value
     if group == "model":
         preset = presets.get(str(values.get("_name")), {})
         for name, value in values.items():
             if value is None:
                 values[name] = preset.get(name)
     return values
+
+
+def _free_options(options: Options, group: str) -> set[str]:
+    free = set(_FREE[group].split())
+    metric = group_of(options, "checkpoint").get("best_checkpoint_metric")
+    if metric in _LOSSES:
+        free.update(_TRANSLATED.split())
+    if isinstance(options.get(group), Namespace):
+        # fairseq's older classes have the options of all groups.
+        free.update(("arch", "no_seed_provided"), options)
+        for other_group in options.values():
+            if isinstance(other_group, Mapping):
+                free.update(other_group)
+    return free
 
 
 def _flag(group: str, name: str) -> str:
@@ -174,7 +195,7 @@ def shown(value: Any) -> str:
 
 
 def start_options(root: Any) -> dict[str, str]:
-    """Return the files from which the model starts, by flag."""
+    """Return the files from which a model starts, by flag."""
     starts = {}
     for flag, (group, name) in _STARTS.items():
         path = group_of(root, group).get(name)
@@ -194,10 +215,9 @@ def provenance_of(
     """Return the provenance of a run.
 
     Args:
-        presets: as in :func:`settings_of`.
-        entries: the entries of both dictionaries.
+        entries: of both dictionaries.
         data: the training files.
-        start: by flag, the files from which the model starts.
+        start: the files from which the model starts, by flag.
         recorded: the provenance in the folder; the files of its start may have been deleted.
     """
     files = []
@@ -205,15 +225,17 @@ def provenance_of(
         contents = digest(path)
         check_recorded(path.parent, [path.name], whole=True, computed={path.name: contents})
         files.append([path.name, contents])
-    earlier = {} if recorded is None else recorded["start"]
+    recorded_starts = {} if recorded is None else recorded["start"]
     starts = {}
     for flag, name in start.items():
-        place = os.path.abspath(name)
-        same = earlier.get(flag)
-        if same is not None and same["path"] == place and not os.path.exists(place):
-            starts[flag] = same
-        else:
-            starts[flag] = {"path": place, "digest": _digest_of(Path(place))}
+        start_path = os.path.abspath(name)
+        earlier = recorded_starts.get(flag)
+        is_same = earlier is not None and earlier["path"] == start_path
+        if is_same and not os.path.exists(start_path):
+            starts[flag] = earlier
+            continue
+        contents_digest = _digest_of(Path(start_path))
+        starts[flag] = {"path": start_path, "digest": contents_digest}
     options: Any = OmegaConf.to_container(root, resolve=True, enum_to_str=True)
     return {
         "settings": settings_of(options, presets),
@@ -224,7 +246,7 @@ def provenance_of(
 
 
 def recorded_provenance(state: Mapping[str, Any], path: str | Path) -> Provenance | None:
-    """Return the provenance in a checkpoint; None if it stores none."""
+    """Return the provenance in a checkpoint, or None."""
     with reading(path, "the provenance of its run"):
         record = (state.get("task_state") or {}).get(RUN)
         return dict(record) if record else None
@@ -242,9 +264,12 @@ def run_of_checkpoint(
 
 
 def _digest_of(path: Path) -> str | None:
-    if path.is_dir():
-        files: set[Path] = set()
-        for pattern in _MODEL_FILES:
-            files.update(path.glob(pattern))
-        return digest_of_values([[file.name, digest(file)] for file in sorted(files)])
-    return digest(path) if path.is_file() else None
+    if path.is_file():
+        return digest(path)
+    if not path.is_dir():
+        return None
+    files: set[Path] = set()
+    for pattern in _MODEL_FILES:
+        files.update(path.glob(pattern))
+    contents = [[file.name, digest(file)] for file in sorted(files)]
+    return digest_of_values(contents)

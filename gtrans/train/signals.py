@@ -26,15 +26,16 @@ _received: list[int] = []  # since the latest training of this process began
 
 
 class Signals:
-    """Context that receives signals; with ``speaks`` it prints a message.
+    """Context that receives signals, and with ``speaks`` prints a message.
 
-    ``name``: the first signal received; empty if none.
+    ``name``: the first signal, or empty.
     """
 
     def __init__(self, speaks: bool) -> None:
         self.name = ""
-        self._time, self._speaks = 0.0, speaks
-        self._before: dict[int, Any] = {}
+        self._speaks = speaks
+        self._time_of_first = 0.0
+        self._before: dict[int, Any] = {}  # signal -> its handler
 
     def __enter__(self) -> Signals:
         _received.clear()
@@ -42,10 +43,12 @@ class Signals:
             reads, writes = os.pipe()
             os.set_blocking(writes, False)
             os.register_at_fork(after_in_child=self._leave_to_the_parent)
-            threading.Thread(target=self._receive, args=(reads,), daemon=True).start()
+            receiver = threading.Thread(target=self._receive, args=(reads,), daemon=True)
+            receiver.start()
             # Python calls a handler between two of its own steps, but writes to the pipe at once.
             signal.set_wakeup_fd(writes, warn_on_full_buffer=False)
-            self._before = {n: signal.signal(n, lambda *_: None) for n in SIGNALS}
+            for number in SIGNALS:
+                self._before[number] = signal.signal(number, lambda *_: None)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -65,13 +68,14 @@ class Signals:
                     continue
                 _received.append(number)
                 if not self.name:
-                    self.name, self._time = signal.Signals(number).name, time.monotonic()
+                    self.name = signal.Signals(number).name
+                    self._time_of_first = time.monotonic()
                     if self._speaks:
                         write_line(
                             f"{self.name}: the training ends after this update; a second one ends "
                             "it now"
                         )
-                elif time.monotonic() - self._time > _TOGETHER:
+                elif time.monotonic() - self._time_of_first > _TOGETHER:
                     os._exit(128 + number)
 
     def _leave_to_the_parent(self) -> None:
@@ -92,7 +96,7 @@ def _end_with_the_parent() -> None:
 
 
 def pass_on_to_workers(work: Callable[[], None]) -> None:
-    """Run ``work``, which starts the processes of a training, and pass signals on to them."""
+    """Run ``work``, and pass signals on to the processes that it starts."""
     received = _received
     received.clear()
 
@@ -119,7 +123,7 @@ def pass_on_to_workers(work: Callable[[], None]) -> None:
 
 
 def end_if_signalled(what: str) -> None:
-    """End a command of several steps if a signal came in the last update of a training."""
+    """End a command of several trainings if a signal came in the last update of one."""
     if _received:
         number = _received[0]
         _received.clear()

@@ -1,4 +1,4 @@
-"""fairseq's trainer, which goes on exactly from its checkpoints under ``gtrans train``."""
+"""fairseq's trainer under ``gtrans train``."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _WAY_OUT = "lower --lr, or give a longer --warmup-updates or a --clip-norm"
 
 
 class RunTrainer(Trainer):
-    """fairseq's trainer; its checkpoints are written as a whole, and runs resume exactly."""
+    """fairseq's trainer, with checkpoints from which runs resume exactly."""
 
     _optimizer: Any
     _lr_scheduler: Any
@@ -38,12 +38,12 @@ class RunTrainer(Trainer):
         super().__init__(cfg, task, model, criterion)
         self.run = RunState(self)
         self._signals = signals
-        self._sum: Any = 0
+        self._sum_of_codes: Any = 0
 
     # ---- an update -----------------------------------------------------------------------------
 
     def train_step(self, samples: Sequence[Any], raise_oom: bool = False) -> Any:
-        """Update the parameters by this process's batches, without dummies for missing ones."""
+        """Update the parameters, without dummies for missing batches."""
         present = [sample for sample in samples if sample]
         precision: AbstractContextManager[Any] = nullcontext()
         if isinstance(self.optimizer, AMPOptimizer):
@@ -53,10 +53,10 @@ class RunTrainer(Trainer):
 
     @property
     def signal_code(self) -> int:
-        """The sum of all codes at the last update; waits for the GPU."""
+        """The sum of all processes' codes at the last update; waits for the GPU."""
         if self.data_parallel_world_size == 1:
             return self._signals.code
-        return int(self._sum)
+        return int(self._sum_of_codes)
 
     def _aggregate_logging_outputs(
         self, logging_outputs: Any, *stats: Any, ignore: bool = False
@@ -65,21 +65,25 @@ class RunTrainer(Trainer):
         logged, sums = super()._aggregate_logging_outputs(
             logging_outputs, *stats, self._signals.code, ignore=ignore
         )
-        *sums, self._sum = sums
-        return logged, sums
+        self._sum_of_codes = sums[-1]
+        return logged, sums[:-1]
 
     def _build_optimizer(self) -> None:
         super()._build_optimizer()
         if self.cfg.common.amp:
             self._optimizer = AMPOptimizer(self.cfg, [], self._optimizer.fp32_optimizer)
-            schedule = lr_scheduler.build_lr_scheduler(self.cfg.lr_scheduler, self.optimizer)
-            self._lr_scheduler = schedule
+            options = self.cfg.lr_scheduler
+            self._lr_scheduler = lr_scheduler.build_lr_scheduler(options, self.optimizer)
             self._lr_scheduler.step_update(0)
 
     # ---- checkpoints ---------------------------------------------------------------------------
 
     def save_checkpoint(self, filename: str, extra_state: dict[str, Any]) -> None:
-        """Save nothing, and raise GtransError; fairseq calls this after an error in an update."""
+        """Save nothing; fairseq calls this after an error in an update.
+
+        Raises:
+            GtransError: the error is a loss or gradient that is not finite.
+        """
         error = sys.exc_info()[1]
         if not isinstance(error, FloatingPointError):
             return
@@ -92,14 +96,14 @@ class RunTrainer(Trainer):
         ) from error
 
     def write(self, path: Path, extra: dict[str, Any]) -> None:
-        """Write a checkpoint as a whole, with ``extra`` in its ``extra_state``."""
+        """Write a checkpoint, with ``extra`` in its ``extra_state``."""
         self.consolidate_optimizer()
         state = utils.move_to_cpu(self.state_dict())
         state["extra_state"].update(extra)
         write_checkpoint(state, path)
 
     def check_finite(self, loss: float | None = None) -> None:
-        """Raise GtransError for parameters that are not finite, or a loss that is NaN."""
+        """Raise GtransError if a parameter is not finite or ``loss`` is NaN."""
         for name, parameter in self.get_model().named_parameters():
             if not torch.isfinite(parameter).all():
                 raise self._not_finite(name)
@@ -114,32 +118,37 @@ class RunTrainer(Trainer):
 
     def restore(self, path: str, reset: Collection[str]) -> dict[str, Any]:
         """Resume from a checkpoint without the parts in ``reset``; return its ``extra_state``."""
-        # Both are built here, so that their errors are not taken for the checkpoint's.
+        # Model and optimizer are built here, so that their errors are not taken for the
+        # checkpoint's.
         _ = self.model
-        own = type(self.optimizer).__name__
-        # It has copies of the parameters, and is built anew of those that are loaded.
+        optimizer_name = type(self.optimizer).__name__
+        # The optimizer has copies of the parameters; it is built anew from the restored ones.
         self._optimizer = self._lr_scheduler = None
         if self.is_data_parallel_master:
-            state = read_checkpoint(path, in_memory=False)
-            check_values(state["model"], path)
-            check_shapes(state["model"], self.get_model().state_dict(), path)
-            with reading(path, "the state of its training"):
-                its = state["optimizer_history"][-1]["optimizer_name"]
-            if its != own and "optimizer" not in reset:
-                raise GtransError(
-                    f"{path}: its optimizer is {its}, but that of this training is {own}; give "
-                    "--reset-optimizer if the change is meant."
-                )
+            self._check_restorable(path, reset, optimizer_name)
         with reading(path, "the state of its training"):
+            overrides = ast.literal_eval(self.cfg.checkpoint.optimizer_overrides)
             extra: dict[str, Any] = self.load_checkpoint(
                 path,
                 reset_optimizer="optimizer" in reset,
                 reset_lr_scheduler="lr_scheduler" in reset,
-                optimizer_overrides=ast.literal_eval(self.cfg.checkpoint.optimizer_overrides),
+                optimizer_overrides=overrides,
                 reset_meters="meters" in reset,
             )
             self.run.restore(extra, reset)
         return extra
+
+    def _check_restorable(self, path: str, reset: Collection[str], optimizer_name: str) -> None:
+        state = read_checkpoint(path, in_memory=False)
+        check_values(state["model"], path)
+        check_shapes(state["model"], self.get_model().state_dict(), path)
+        with reading(path, "the state of its training"):
+            recorded_name = state["optimizer_history"][-1]["optimizer_name"]
+        if recorded_name != optimizer_name and "optimizer" not in reset:
+            raise GtransError(
+                f"{path}: its optimizer is {recorded_name}, but that of this training is "
+                f"{optimizer_name}; give --reset-optimizer if the change is meant."
+            )
 
 
 class RunState:
@@ -148,7 +157,7 @@ class RunState:
     * fp32 parameters: under ``--fp16`` and ``--bf16`` fairseq stores half precision only.
     * Counters of loss scaling (``--fp16``) and repeated batches (``--amp``).
     * The best scores, ``--patience``, and the state of ``reduce_lr_on_plateau``.
-    * What task parts keep between updates, such as memories, from all processes.
+    * The states of task parts, such as memories, from all processes.
 
     Random numbers need no state: every update seeds them by its own number.
 
@@ -161,11 +170,12 @@ class RunState:
         self.early_stop: dict[str, Any] = {}
 
     def better(self, score: float, than: float | None) -> bool:
-        """Return whether ``score`` is at least as good as another; None is worse than any."""
-        highest = self.trainer.cfg.checkpoint.maximize_best_checkpoint_metric
+        """Return whether ``score`` is at least as good as ``than``; None is worse than any."""
         if than is None:
             return True
-        return score >= than if highest else score <= than
+        if self.trainer.cfg.checkpoint.maximize_best_checkpoint_metric:
+            return score >= than
+        return score <= than
 
     def count(self, score: float) -> None:
         """Count a validation for ``--patience``."""
@@ -177,7 +187,9 @@ class RunState:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state for a checkpoint; all processes must call this."""
-        parts = {type(part).__name__: self._gathered(part) for part in self._parts()}
+        parts = {}
+        for part in self._parts():
+            parts[type(part).__name__] = self._gathered(part)
         return {
             "workers": self.trainer.data_parallel_world_size,
             "early_stop": dict(self.early_stop),
@@ -189,8 +201,10 @@ class RunState:
         trainer = self.trainer
         optimizer = trainer.optimizer
         saved: dict[str, Any] = {}
-        if trainer.is_data_parallel_master and not trainer.cfg.checkpoint.no_save_optimizer_state:
-            saved["fp32"] = [tensor.detach().cpu() for tensor in _fp32_parameters(optimizer)]
+        saves_optimizer = not trainer.cfg.checkpoint.no_save_optimizer_state
+        if trainer.is_data_parallel_master and saves_optimizer:
+            parameters = _fp32_parameters(optimizer)
+            saved["fp32"] = [tensor.detach().cpu() for tensor in parameters]
         scaler = getattr(optimizer, "scaler", None)
         if isinstance(scaler, torch.amp.GradScaler):
             saved["retries"] = trainer._amp_retries
@@ -219,38 +233,46 @@ class RunState:
         """Resume from ``extra_state``, after fairseq has restored its own entries.
 
         Args:
-            extra: the ``extra_state``; its position becomes one in batches of these processes.
+            extra: its position becomes one in batches of these processes.
             reset: parts left out: ``optimizer``, ``lr_scheduler``, ``meters``, ``dataloader``.
         """
-        trainer = self.trainer
-        position = extra["train_iterator"]
         state = extra.get("run_state") or {}
         if state and "dataloader" not in reset:
-            batches = position["iterations_in_epoch"] * state["workers"]
-            position["iterations_in_epoch"] = batches // trainer.data_parallel_world_size
-            for part in self._parts():
-                part_state = state["parts"].get(type(part).__name__, {})
-                part.resume(part_state, trainer.device)
+            self._restore_position(extra["train_iterator"], state)
         if "optimizer" in reset:
             return
-        saved = state.get("optimizer", {})
-        self._restore_optimizer(saved)
+        optimizer_state = state.get("optimizer", {})
+        self._restore_optimizer(optimizer_state)
         if "lr_scheduler" not in reset:
-            plateau = getattr(trainer.lr_scheduler, "lr_scheduler", None)
-            if plateau is not None and "plateau" in saved:
-                plateau.load_state_dict(saved["plateau"])
-            if position["iterations_in_epoch"] == 0 and position["epoch"] > 1:
-                # The checkpoint of an epoch is written before the schedule is told its loss.
-                trainer.lr_step(position["epoch"] - 1, extra["val_loss"])
+            self._restore_schedule(extra, optimizer_state)
         if "meters" not in reset:
             self.best = extra.get("best")
             self.early_stop = dict(state.get("early_stop", {}))
+
+    def _restore_position(self, position: dict[str, Any], state: dict[str, Any]) -> None:
+        trainer = self.trainer
+        batches = position["iterations_in_epoch"] * state["workers"]
+        position["iterations_in_epoch"] = batches // trainer.data_parallel_world_size
+        for part in self._parts():
+            part_state = state["parts"].get(type(part).__name__, {})
+            part.resume(part_state, trainer.device)
+
+    def _restore_schedule(self, extra: dict[str, Any], optimizer_state: dict[str, Any]) -> None:
+        schedule = self.trainer.lr_scheduler
+        plateau = getattr(schedule, "lr_scheduler", None)
+        if plateau is not None and "plateau" in optimizer_state:
+            plateau.load_state_dict(optimizer_state["plateau"])
+        position = extra["train_iterator"]
+        if position["iterations_in_epoch"] == 0 and position["epoch"] > 1:
+            # The checkpoint of an epoch is written before the schedule is told its loss.
+            self.trainer.lr_step(position["epoch"] - 1, extra["val_loss"])
 
     def _restore_optimizer(self, saved: dict[str, Any]) -> None:
         optimizer = self.trainer.optimizer
         copies = _fp32_parameters(optimizer)
         tensors = saved.get("fp32", [])
-        if [copy.shape for copy in copies] == [tensor.shape for tensor in tensors]:
+        shapes = [copy.shape for copy in copies]
+        if shapes == [tensor.shape for tensor in tensors]:
             with torch.no_grad():
                 for copy, tensor in zip(copies, tensors, strict=True):
                     copy.copy_(tensor)
@@ -264,7 +286,7 @@ class RunState:
 
 
 def _counters_of(scaler: Any) -> dict[str, Any]:
-    """Return the state of fairseq's loss scaler without its limits, which are options."""
+    """Return the state of fairseq's loss scaler without its options."""
     counters = {}
     for name, value in vars(scaler).items():
         if name.startswith("_") or name == "loss_scale":

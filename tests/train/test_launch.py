@@ -13,7 +13,7 @@ from support.runs import refusal, stock_train, train
 
 from gtrans.errors import GtransError
 from gtrans.train import launch
-from gtrans.train.launch import Launched, check_launch, join, launched
+from gtrans.train.launch import Launched, check_launch, launched, set_distributed_options
 from gtrans.train.main import misses_bf16
 
 TORCHRUN = {
@@ -40,7 +40,7 @@ def joined(monkeypatch):
         cfg.distributed_training.distributed_world_size = 1
         for name, value in distributed.items():
             cfg.distributed_training[name] = value
-        join(cfg)
+        set_distributed_options(cfg)
         check_launch(cfg.distributed_training)
         return cfg.distributed_training
 
