@@ -55,7 +55,7 @@ class TaskPart:
         """Called after a step without error."""
 
     def before_checkpoint(self) -> dict[Any, Any]:
-        """Return the state for :meth:`resume`, with keys that no other process has."""
+        """Return the state for :meth:`resume`, with keys of this process alone."""
         return {}
 
     def resume(self, state: dict[Any, Any], device: torch.device) -> None:

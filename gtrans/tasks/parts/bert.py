@@ -1,4 +1,4 @@
-"""BERT in a task: the output of a frozen BERT, cached on disk, or its subwords as the source."""
+"""BERT in a task: its output, cached on disk, or its subwords as the source."""
 
 from __future__ import annotations
 
@@ -91,7 +91,8 @@ class BertPart(TaskPart):
         dictionary.symbols[:] = entries
         dictionary.count[:] = [1] * len(entries)
         dictionary.indices.clear()
-        dictionary.indices.update({entry: number for number, entry in enumerate(entries)})
+        for number, entry in enumerate(entries):
+            dictionary.indices[entry] = number
 
     def start(self, model: DocumentModel) -> None:
         """Initialise an encoder that is the BERT."""
@@ -106,7 +107,8 @@ class BertPart(TaskPart):
     def encode(self, sentence: str) -> str:
         """Return the subwords of a plain sentence, separated by spaces."""
         (ids,) = self.subwords.encode([sentence])
-        return " ".join(self.subwords.entries[number] for number in ids[:-1].tolist())
+        entries = self.subwords.entries
+        return " ".join(entries[number] for number in ids[:-1].tolist())
 
     def unsegment(self, subwords: str) -> str:
         """Return the text of subwords."""
@@ -117,11 +119,13 @@ class BertPart(TaskPart):
     @cached_property
     def examples(self) -> BertExamples:
         """Builder of rows ``[CLS] context [SEP] sentence [SEP]``."""
-        subwords, cfg = self.subwords, self._cfg
+        subwords = self.subwords
+        cfg = self._cfg
         context = None
         if cfg.context_kind == "fixed":
             pipeline = load_pipeline(self.data, str(cfg.source_lang))
-            (fixed,) = subwords.encode([pipeline.decode(str(cfg.context_sentence))])
+            sentence = pipeline.decode(str(cfg.context_sentence))
+            (fixed,) = subwords.encode([sentence])
             context = ContextText(fixed)
         elif cfg.context_kind == "random":
             context = ContextText(words=self.words, seed=int(cfg.seed))
@@ -144,13 +148,15 @@ class BertPart(TaskPart):
         padded: Tensor = completed.pop("bert_subwords")
         device = padded.device
         rows = [row[row.ne(PAD)] for row in padded.cpu()]
-        states = torch.cat(self._features(rows, device))
+        features = self._features(rows, device)
+        states = torch.cat(features)
         lengths = torch.tensor([len(row) for row in rows])
         completed["context_states"] = states.to(device).float()
         completed["context_lengths"] = lengths.to(device)
         return completed
 
     def _features(self, rows: list[Tensor], device: torch.device) -> list[Tensor]:
+        """Return ``(subwords, width)`` for each row, cached or computed."""
         cache = self._cache
         keys = [cache.key(row) for row in rows]
         cached = cache.get(keys)
@@ -163,35 +169,43 @@ class BertPart(TaskPart):
             outputs = self.frozen(list(missing.values()), device)
             computed = dict(zip(missing, outputs, strict=True))
             cache.put(computed)
-        found = []
+        complete = []
         for key, features in zip(keys, cached, strict=True):
-            found.append(computed[key] if features is None else features)
-        return found
+            if features is None:
+                features = computed[key]
+            complete.append(features)
+        return complete
 
     def begin_epoch(self, epoch: int, model: Any, dataset: Any) -> None:
-        """Measure the whitening of a new model for all processes, or check a resumed one's."""
+        """Measure the whitening of a new model, or check a resumed one's."""
         self.flush()
         whitening = model.bert_whitening
         if whitening is None:
             return
         if whitening.measured_on is None:
-            several = torch.distributed.is_available() and torch.distributed.is_initialized()
-            if not several or torch.distributed.get_rank() == 0:
-                features = self._features_of(dataset, whitening.mean.device)
-                whitening.measure(features, self.frozen.fingerprint)
-                self.flush()
-            for measured in whitening.buffers() if several else ():
-                torch.distributed.broadcast(measured, 0)
+            self._measure(whitening, dataset)
         elif whitening.measured_on != self.frozen.fingerprint:
             raise self._another()
 
+    def _measure(self, whitening: Any, dataset: Any) -> None:
+        several = torch.distributed.is_available() and torch.distributed.is_initialized()
+        if not several or torch.distributed.get_rank() == 0:
+            features = self._features_of(dataset, whitening.mean.device)
+            whitening.measure(features, self.frozen.fingerprint)
+            self.flush()
+        if several:
+            for measured in whitening.buffers():
+                torch.distributed.broadcast(measured, 0)
+
     def _features_of(self, dataset: Any, device: torch.device) -> Iterator[Tensor]:
-        chosen = np.unique(np.linspace(0, len(dataset) - 1, _MEASURED).astype(np.int64))
+        spread = np.linspace(0, len(dataset) - 1, _MEASURED)
+        chosen = np.unique(spread.astype(np.int64))
         logger.info("measuring BERT's output on %d units of the training set", len(chosen))
         for begin in range(0, len(chosen), _MEASURED_AT_ONCE):
             units = chosen[begin : begin + _MEASURED_AT_ONCE].tolist()
+            examples = [dataset[unit] for unit in units]
             # The data set's own batches have plans, too.
-            batch = dataset.examples.collate([dataset[unit] for unit in units])
+            batch = dataset.examples.collate(examples)
             subwords = batch["net_input"]["bert_subwords"].to(device)
             yield self.complete({"bert_subwords": subwords})["context_states"]
 

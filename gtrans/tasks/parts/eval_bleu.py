@@ -10,7 +10,7 @@ from argparse import Namespace
 from dataclasses import fields, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -37,14 +37,19 @@ _MAX_TOKENS = "max_tokens"  # the flag of `gtrans translate` besides those of th
 
 def how_to_translate(arguments: str) -> DecodingOptions:
     """Return the options in ``--eval-bleu-args``; raise GtransError for others."""
+    given = {}
     try:
-        given = {name.replace("-", "_"): value for name, value in json.loads(arguments).items()}
+        for name, value in json.loads(arguments).items():
+            given[name.replace("-", "_")] = value
     except (ValueError, AttributeError):
         raise GtransError(
             f"`{_FLAG}` must be JSON such as '{{\"beam\": 1}}', but is {arguments}."
         ) from None
-    flags = [option.name for option in fields(SearchOptions) if option.metadata["help"]]
-    names = [name for name in (*flags, _MAX_TOKENS) if name != "free"]
+    names = []
+    for option in fields(SearchOptions):
+        if option.metadata["help"] and option.name != "free":
+            names.append(option.name)
+    names.append(_MAX_TOKENS)
     for name in given:
         if name not in names:
             raise GtransError(f"`{_FLAG}`: there is no '{name}', only {', '.join(names)}.")
@@ -58,12 +63,14 @@ def how_to_translate(arguments: str) -> DecodingOptions:
 
 
 def _reference(cfg: Any, split: str) -> Path | None:
-    """Return the plain reference of a validation set; None if it is not translated."""
+    """Return the plain reference of a validation set that is translated."""
     subsets = str(cfg.valid_subset).split(",")
     if cfg.eval_bleu_reference:
-        return Path(str(cfg.eval_bleu_reference)) if split == subsets[0] else None
+        subsets = subsets[:1]
     if split not in subsets:
         return None
+    if cfg.eval_bleu_reference:
+        return Path(str(cfg.eval_bleu_reference))
     folder = str(cfg.data).split(os.pathsep)[0]
     path = Path(folder) / plain_text(split, str(cfg.target_lang))
     if not path.is_file():
@@ -72,6 +79,13 @@ def _reference(cfg: Any, split: str) -> Path | None:
             "`--eval-bleu-reference FILE`, or type the `gtrans prepare` of the folder again."
         )
     return path
+
+
+class _ValidationSet(NamedTuple):
+    """``references``: of the documents that are translated."""
+
+    dataset: Any
+    references: list[list[str]]
 
 
 class EvalBleu(TaskPart):
@@ -83,8 +97,7 @@ class EvalBleu(TaskPart):
         self._pipeline = task.pipeline(str(task.cfg.target_lang))
         self._options = how_to_translate(task.cfg.eval_bleu_args)
         self._translator: Translator | None = None
-        # By name of a validation set: its data set, and the documents that are translated.
-        self._sets: dict[str, tuple[Any, list[list[str]]]] = {}
+        self._sets: dict[str, _ValidationSet] = {}
         self._due = ""
 
     def loaded(self, split: str, dataset: Any) -> None:
@@ -102,12 +115,14 @@ class EvalBleu(TaskPart):
                 f"{sum(wanted)} in {len(wanted)}; give the plain text that '{split}' was made from "
                 "(`--eval-bleu-reference`)."
             )
-        self._sets[split] = dataset, references[: int(cfg.eval_bleu_documents) or None]
+        if cfg.eval_bleu_documents:
+            references = references[: int(cfg.eval_bleu_documents)]
+        self._sets[split] = _ValidationSet(dataset, references)
 
     def begin_batches(self, dataset: Any, workers: int, epoch: int) -> None:
         """Remember which set is validated next."""
-        for name, (validation_set, _) in self._sets.items():
-            if validation_set is dataset:
+        for name, validation_set in self._sets.items():
+            if validation_set.dataset is dataset:
                 self._due = name
                 return
 
@@ -127,7 +142,8 @@ class EvalBleu(TaskPart):
         without_spaces = lang in WITHOUT_SPACES or is_written_without_spaces(references)
         options = Options(target_lang=lang, without_spaces=without_spaces)
         chunks = [[range(len(document))] for document in references]
-        measurements = measure(Corpus(references, chunks), {"": documents}, SCORES, options)
+        corpus = Corpus(references, chunks)
+        measurements = measure(corpus, {"": documents}, SCORES, options)
         sentences = sum(len(document) for document in references)
         logger.info(
             f"{name}: {len(references)} documents with {sentences} sentences translated and scored "
@@ -152,7 +168,8 @@ class EvalBleu(TaskPart):
             )
         translator = self._translator
         cut = translator.cut(_documents(dataset))
-        documents = [rows for rows in cut if rows][:count]
+        documents = [rows for rows in cut if rows]
+        del documents[count:]
         texts = self._decode(translator, list(chain.from_iterable(documents)))
         translations: list[list[str]] = []
         end = 0
@@ -191,14 +208,15 @@ class EvalBleu(TaskPart):
 
 
 def _sizes(dataset: Any) -> list[int]:
-    blank = np.asarray(dataset.source.sizes) == 1
-    ends = np.flatnonzero(np.concatenate([[True], blank, [True]]))
-    sizes = np.diff(ends) - 1
+    is_boundary = np.asarray(dataset.source.sizes) == 1
+    with_ends = np.concatenate([[True], is_boundary, [True]])
+    boundaries = np.flatnonzero(with_ends)
+    sizes = np.diff(boundaries) - 1
     return [int(size) for size in sizes if size]
 
 
 def _documents(dataset: Any) -> list[list[EncodedSentence]]:
-    """Return the documents of a dataset; two boundaries in a row make an empty one."""
+    """Return the documents of a dataset, empty ones where two boundaries meet."""
     source, subwords = dataset.source, dataset.bert_subwords
     documents: list[list[EncodedSentence]] = [[]]
     for number in range(len(source)):

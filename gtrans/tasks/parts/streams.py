@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -17,6 +17,16 @@ from gtrans.tasks.parts import Batch, TaskPart
 logger = logging.getLogger(__name__)
 
 
+_BySteps = dict[int, Tensor | None]  # next step -> the memory before it; None after the last step
+
+
+class LatestMemory(NamedTuple):
+    """The memory of a document before its next step."""
+
+    next_step: int
+    memory: Tensor
+
+
 class MemoryInFlight:
     """Memories of documents between two of their windows.
 
@@ -26,10 +36,9 @@ class MemoryInFlight:
     """
 
     def __init__(self) -> None:
-        # document -> next step -> memory; None after the last one
-        self._kept: dict[int, dict[int, Tensor | None]] = {}
-        # From a checkpoint, for all processes: document -> next step -> memory
-        self._restored: dict[int, dict[int, Tensor | None]] = {}
+        # By document.
+        self._kept: dict[int, _BySteps] = {}
+        self._restored: dict[int, _BySteps] = {}  # from a checkpoint, for all processes
         self._update = -1
         # Counted on the device, which this does not wait for.
         self._not_finite: Tensor | None = None
@@ -39,26 +48,28 @@ class MemoryInFlight:
         self._kept.clear()
         self._restored.clear()
 
-    def latest(self) -> dict[int, tuple[int, Tensor]]:
-        """Return the next step and the memory before it, of unfinished documents."""
-        memories = {}
-        for document, by_position in self._kept.items():
-            position = max(by_position)
-            memory = by_position[position]
+    def latest(self) -> dict[int, LatestMemory]:
+        """Return the latest memory of each unfinished document."""
+        latest = {}
+        for document, by_steps in self._kept.items():
+            next_step = max(by_steps)
+            memory = by_steps[next_step]
             if memory is not None:
-                memories[document] = position, memory
-        return memories
+                latest[document] = LatestMemory(next_step, memory)
+        return latest
 
-    def restore(self, latest: Mapping[int, tuple[int, Tensor]]) -> None:
+    def restore(self, latest: Mapping[int, LatestMemory]) -> None:
         """Continue with the result of :meth:`latest`."""
-        self._restored = _by_position(latest)
+        self._restored = _by_steps(latest)
 
     def flow(self, model: Any, dataset: StreamDataset, runs: list[StreamRun]) -> MemoryFlow:
         """Return the memories with which a window begins."""
-        flow = MemoryFlow.starting_with([self._entering(model, dataset, run) for run in runs])
+        entering = [self._entering(model, dataset, run) for run in runs]
+        flow = MemoryFlow.starting_with(entering)
         if flow.entering is None or flow.fresh is None:
             return flow
-        not_finite = ~flow.entering.isfinite().flatten(1).all(1)
+        is_finite = flow.entering.isfinite().flatten(1).all(1)
+        not_finite = ~is_finite
         count = not_finite.sum()
         if self._not_finite is not None:
             count = count + self._not_finite
@@ -75,14 +86,16 @@ class MemoryInFlight:
         if run.position == 0:
             return None
         for memories in (self._kept, self._restored):
-            memory = memories.get(run.document, {}).get(run.position)
+            by_steps = memories.get(run.document, {})
+            memory = by_steps.get(run.position)
             if memory is not None:
                 return memory
         return self._read_again(model, dataset, run)
 
     def _read_again(self, model: Any, dataset: StreamDataset, run: StreamRun) -> Tensor:
         device = next(model.parameters()).device
-        net_input = {name: value.to(device) for name, value in dataset.input_before(run).items()}
+        input_before = dataset.input_before(run)
+        net_input = {name: value.to(device) for name, value in input_before.items()}
         flow = MemoryFlow()
         training = model.training
         model.eval()
@@ -101,19 +114,22 @@ class MemoryInFlight:
         """
         if update != self._update:
             self._update = update
-            self._kept = _by_position(self.latest())
+            self._kept = _by_steps(self.latest())
         left = flow.stacked_leaving
         for number, run in enumerate(runs):
             next_step = run.position + run.count
             memory = None
             if next_step < dataset.steps_of(run.document):
                 memory = left[number].clone()
-            memories = self._kept.setdefault(run.document, {})
-            memories[next_step] = memory
+            by_steps = self._kept.setdefault(run.document, {})
+            by_steps[next_step] = memory
 
 
-def _by_position(latest: Mapping[int, tuple[int, Tensor]]) -> dict[int, dict[int, Tensor | None]]:
-    return {document: {next_step: memory} for document, (next_step, memory) in latest.items()}
+def _by_steps(latest: Mapping[int, LatestMemory]) -> dict[int, _BySteps]:
+    memories: dict[int, _BySteps] = {}
+    for document, (next_step, memory) in latest.items():
+        memories[document] = {next_step: memory}
+    return memories
 
 
 class Streams(TaskPart):
@@ -123,7 +139,7 @@ class Streams(TaskPart):
         self._cfg = cfg
         self._in_flight = {"train": MemoryInFlight(), "valid": MemoryInFlight()}
         self._training_set: Any = None
-        self._resumed: dict[int, tuple[int, Tensor]] = {}
+        self._resumed: dict[int, LatestMemory] = {}
 
     def before_checkpoint(self) -> dict[Any, Any]:
         """Return the memories of training."""
@@ -138,7 +154,7 @@ class Streams(TaskPart):
         """Begin the first epoch with the memories of the checkpoint."""
         self._resumed = {}
         for document, (next_step, memory) in state.items():
-            self._resumed[document] = next_step, memory.to(device)
+            self._resumed[document] = LatestMemory(next_step, memory.to(device))
 
     def begin_epoch(self, epoch: int, model: Any, dataset: Any) -> None:
         """Forget all memories but a checkpoint's."""
@@ -169,15 +185,18 @@ class Streams(TaskPart):
         """Store the memory."""
         runs = self._runs(batch)
         if runs:
+            in_flight = self._in_flight[batch.phase]
             flow = batch.sample["net_input"]["memory"]
-            self._in_flight[batch.phase].keep(flow, self._training_set, runs, batch.update)
+            in_flight.keep(flow, self._training_set, runs, batch.update)
 
     def begin_validation(self) -> None:
         """Report overflows."""
         self._report()
 
     def _report(self) -> None:
-        count = sum(in_flight.count_not_finite() for in_flight in self._in_flight.values())
+        count = 0
+        for in_flight in self._in_flight.values():
+            count += in_flight.count_not_finite()
         if count:
             logger.warning(
                 "%d windows began with a new memory instead of one that was not finite, because "

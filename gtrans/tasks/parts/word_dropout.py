@@ -40,16 +40,16 @@ class WordDropout(TaskPart):
             return batch
         ids = batch.sample["numbers"]
         net_input = batch.sample["net_input"]
-        dropped = {
-            name: word_dropout(
+        seed = int(self._cfg.seed)
+        dropped = {}
+        for number, (name, dictionary) in enumerate(self._inputs):
+            dropped[name] = word_dropout(
                 net_input[name],
                 self._ratio,
-                dictionary.index(MASK),
-                self._special_tokens,
-                (int(self._cfg.seed), self._epoch, number, *ids),
+                mask=dictionary.index(MASK),
+                keep=self._special_tokens,
+                key=(seed, self._epoch, number, *ids),
             )
-            for number, (name, dictionary) in enumerate(self._inputs)
-        }
         return batch.with_input(**dropped)
 
 
@@ -64,8 +64,10 @@ def word_dropout(
         key: seed; the same key replaces the same words on every device.
     """
     generator = torch.Generator()
-    generator.manual_seed(zlib.crc32(repr(tuple(key)).encode()))
-    drop = to_device(torch.rand(tokens.shape, generator=generator), tokens.device) < ratio
+    seed = zlib.crc32(repr(tuple(key)).encode())
+    generator.manual_seed(seed)
+    random = torch.rand(tokens.shape, generator=generator)
+    drop = to_device(random, tokens.device) < ratio
     for token in keep:
         drop &= tokens.ne(token)
     return tokens.masked_fill(drop, mask)
