@@ -26,7 +26,7 @@ def data_folders(cfg: Any) -> list[str]:
 
 
 def languages_of(cfg: Any, folder: str) -> tuple[str, str]:
-    """Return source and target language, from ``cfg`` or the file names in ``folder``."""
+    """Return source and target language, from ``cfg`` or the names of files."""
     if cfg.source_lang and cfg.target_lang:
         return str(cfg.source_lang), str(cfg.target_lang)
     source, target = data_utils.infer_language_pair(folder)
@@ -35,7 +35,8 @@ def languages_of(cfg: Any, folder: str) -> tuple[str, str]:
             f"{folder}: no binarised corpus to infer the languages from; give --source-lang and "
             "--target-lang, or prepare the corpus there."
         )
-    for flag, lang in (("--source-lang", cfg.source_lang), ("--target-lang", cfg.target_lang)):
+    given = {"--source-lang": cfg.source_lang, "--target-lang": cfg.target_lang}
+    for flag, lang in given.items():
         if lang and lang not in (source, target):
             raise GtransError(f"`{flag} {lang}`: {folder} has a corpus of {source} and {target}.")
     if target == cfg.source_lang or source == cfg.target_lang:
@@ -56,13 +57,17 @@ def has_side(folder: str, split: str, pair: str, lang: str | None) -> bool:
 
 
 def split_pair(folder: str, split: str, source_lang: str | None, target_lang: str | None) -> str:
-    """Return the language pair in the file names of a split, in either order."""
+    """Return the language pair in the names of a split's files, in either order."""
     for pair in (f"{source_lang}-{target_lang}", f"{target_lang}-{source_lang}"):
         if has_side(folder, split, pair, source_lang):
             return pair
-    files = Path(folder).glob(f"*.{source_lang}.idx")
-    splits = sorted({path.name.split(".")[0] for path in files})
-    way_out = f"there are {', '.join(splits)}." if splits else "prepare the corpus there."
+    splits = set()
+    for path in Path(folder).glob(f"*.{source_lang}.idx"):
+        name, _, _ = path.name.partition(".")
+        splits.add(name)
+    way_out = "prepare the corpus there."
+    if splits:
+        way_out = f"there are {', '.join(sorted(splits))}."
     raise GtransError(
         f"{folder}: there is no split '{split}' for {source_lang}-{target_lang}; {way_out}"
     )
@@ -75,6 +80,7 @@ def training_words(
 
     Args:
         entries: the vocabulary.
+        end: id that ends a line.
         left_out: ids of entries that are not text.
         kind: ``.bert`` for BERT's subwords, else empty.
     """
@@ -88,9 +94,8 @@ def training_words(
             f"store; give a data folder that has the split '{cfg.train_subset}' (`--data`), or "
             "another `--context-kind`."
         ) from None
-    path = str(Path(folder) / f"{cfg.train_subset}.{pair}.{source}{kind}")
+    path = Path(folder) / f"{cfg.train_subset}.{pair}.{source}{kind}"
     # Special tokens have the same ids in every dictionary.
-    lines = load_lines(path, Dictionary(), len(entries))
-    return DistinctWords.of(
-        ids_of(lines).astype(np.int64), end, WordBoundaries.of(entries), left_out
-    )
+    lines = load_lines(str(path), Dictionary(), len(entries))
+    ids = ids_of(lines).astype(np.int64)
+    return DistinctWords.of(ids, end, WordBoundaries.of(entries), left_out)

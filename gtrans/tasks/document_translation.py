@@ -60,7 +60,7 @@ from gtrans.tasks.parts.bert import BertPart
 from gtrans.tasks.parts.eval_bleu import EvalBleu
 from gtrans.tasks.parts.streams import Streams
 from gtrans.tasks.parts.word_dropout import WordDropout
-from gtrans.tasks.splits import SourceContexts, SplitReader, training_files
+from gtrans.tasks.splits import SourceContexts, SplitReader, UsedEntries, training_files
 from gtrans.text.pipeline import TextPipeline
 from gtrans.text.prepared_folder import Preparation, read_state
 from gtrans.train.run_plan import plan_under_fairseq
@@ -81,7 +81,7 @@ class DocumentTranslationTask(FairseqTask):
         parts: parts of training and validation, in the order in which they see a batch.
         plans_runs: whether the task plans its run; ``gtrans train`` does it itself.
         published: see :func:`gtrans.checkpoints.fingerprint.published`.
-        reported: splits with units longer than ``--max-tokens``, after the warning.
+        reported: splits whose units longer than ``--max-tokens`` were reported.
     """
 
     cfg: DocumentTranslationConfig
@@ -90,14 +90,16 @@ class DocumentTranslationTask(FairseqTask):
         self, cfg: DocumentTranslationConfig, source: Dictionary, target: Dictionary
     ) -> None:
         super().__init__(cfg)
-        self._source, self._target = source, target
-        # How many entries of each are the dictionary's own.
-        self._words = len(source), len(target)
+        self._source = source
+        self._target = target
+        # How many entries of each are the dictionary's own; the task adds others.
+        self._source_entries = len(source)
+        self._target_entries = len(target)
         self._contexts = SourceContexts(cfg, source)
         self._fingerprint: Optional[ModelFingerprint] = None
         self._stored: Optional[ModelFingerprint] = None  # of the checkpoint that replaces the data
         self._pipelines: dict[str, TextPipeline] = {}
-        self._recorded: Optional[dict[str, Any]] = None  # of the checkpoint whose model is next
+        self._state_to_check: Optional[dict[str, Any]] = None  # of the next model's checkpoint
         self._units: Optional[dict[str, Any]] = None  # of the models that were built
         self._first: Optional[ModelFingerprint] = None  # of the first of these
         self._model: Any = None
@@ -124,7 +126,8 @@ class DocumentTranslationTask(FairseqTask):
         with open_dict(cfg):
             cfg.source_lang, cfg.target_lang = languages
         check_same_data(folder, others, languages)
-        task = cls(cfg, *(read_dictionary(folder, lang) for lang in languages))
+        source, target = languages
+        task = cls(cfg, read_dictionary(folder, source), read_dictionary(folder, target))
         if root is not None and not trains(root):
             task._lines = lines_of(root)
         return task
@@ -136,8 +139,9 @@ class DocumentTranslationTask(FairseqTask):
             cfg.data = None
             cfg.source_lang, cfg.target_lang = fingerprint.languages
         check_options(cfg)
-        sides = fingerprint.source, fingerprint.target
-        task = cls(cfg, *(vocabulary.dictionary(added=False) for vocabulary in sides))
+        source = fingerprint.source.dictionary(added=False)
+        target = fingerprint.target.dictionary(added=False)
+        task = cls(cfg, source, target)
         task._stored = fingerprint
         return task
 
@@ -153,7 +157,7 @@ class DocumentTranslationTask(FairseqTask):
 
     @property
     def data_folder(self) -> Path:
-        """The first data folder; for a BERT without one, a temporary folder."""
+        """The first data folder, or a temporary folder with a checkpoint's files."""
         if self._stored is None:
             return Path(data_folders(self.cfg)[0])
         return self._temporary_folder
@@ -167,7 +171,7 @@ class DocumentTranslationTask(FairseqTask):
 
     @cached_property
     def preparation(self) -> Optional[Preparation]:
-        """How text becomes tokens; None if the data folder does not say."""
+        """How text becomes tokens, if the data folder says it."""
         if self._stored is not None:
             return self._stored.preparation
         return Preparation.read(self.data_folder) if self.cfg.data else None
@@ -199,8 +203,9 @@ class DocumentTranslationTask(FairseqTask):
         return ExampleBuilder(self.frame, unit, replaced, bert_subwords)
 
     def _add_language_tokens(self) -> None:
-        for dictionary, words in zip((self._source, self._target), self._words, strict=True):
-            add_language_tokens(dictionary, words, split_languages(self.cfg.langs))
+        languages = split_languages(self.cfg.langs)
+        add_language_tokens(self._source, self._source_entries, languages)
+        add_language_tokens(self._target, self._target_entries, languages)
 
     # -------------------------------------------------------------- fingerprint
 
@@ -213,25 +218,27 @@ class DocumentTranslationTask(FairseqTask):
         preparation = self.preparation
         if preparation is not None and self.bert is not None and self.bert.use == BERT_SUBWORDS:
             preparation = replace(preparation, tokenizer=self.bert.subwords.files())
-        source = Vocabulary.of(self._source, self._words[0])
-        target = Vocabulary.of(self._target, self._words[1])
+        source = Vocabulary.of(self._source, self._source_entries)
+        target = Vocabulary.of(self._target, self._target_entries)
         languages = str(self.cfg.source_lang), str(self.cfg.target_lang)
         return ModelFingerprint(languages, source, target, preparation, _units_of(self.cfg))
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the entries of a checkpoint: fingerprint and provenance."""
-        state = {**super().state_dict(), STATE: self.fingerprint.state()}
+        """Return fingerprint and provenance for a checkpoint."""
+        state: dict[str, Any] = super().state_dict().copy()
+        state[STATE] = self.fingerprint.state()
         if self.published:
             state[PUBLISHED] = self.published
         return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Keep the state of a checkpoint until its model is built."""
-        self._recorded = state_dict
+        self._state_to_check = state_dict
         self.published = published({"task_state": state_dict})
 
     def _check_recorded(self) -> None:
-        state, self._recorded = self._recorded, None
+        state = self._state_to_check
+        self._state_to_check = None
         if state is None:
             return
         recorded = ModelFingerprint.of_state(state, "the checkpoint")
@@ -250,8 +257,8 @@ class DocumentTranslationTask(FairseqTask):
 
     def _adopt(self, cfg: Any) -> None:
         """Take over the unit in the model options of a checkpoint."""
-        trained = "-".join(str(cfg.get(name)) for name in _LANGUAGES)
-        here = "-".join(str(self.cfg.get(name)) for name in _LANGUAGES)
+        trained = f"{cfg.get('source_lang')}-{cfg.get('target_lang')}"
+        here = f"{self.cfg.source_lang}-{self.cfg.target_lang}"
         if cfg.get("source_lang") and trained != here:
             if self._stored is not None:
                 _check_together([f"languages {trained}, not {here}"])
@@ -278,12 +285,14 @@ class DocumentTranslationTask(FairseqTask):
         """Load ``split`` in units."""
         if combine:
             _check_whole(data_folders(self.cfg), split)
-        sides = (self._source, self._words[0]), (self._target, self._words[1])
-        reader = SplitReader(self.cfg, sides, self.bert)
+        source = UsedEntries(self._source, self._source_entries)
+        target = UsedEntries(self._target, self._target_entries)
+        reader = SplitReader(self.cfg, source, target, self.bert)
         with working_on(f"{self.cfg.data}, split '{split}'"):
-            self.datasets[split] = reader.read(split, self.examples, self._longest, epoch)
+            dataset = reader.read(split, self.examples, self._longest, epoch)
+        self.datasets[split] = dataset
         for part in self.parts:
-            part.loaded(split, self.datasets[split])
+            part.loaded(split, dataset)
 
     def has_sharded_data(self, split: str) -> bool:
         """Return whether an epoch reads one of several folders."""
@@ -318,10 +327,7 @@ class DocumentTranslationTask(FairseqTask):
         if not from_checkpoint:
             self._fingerprint = None
             self._fingerprint = self.fingerprint
-            if self.bert is not None:
-                self.bert.start(model)
-        if self.cfg.init_from and not from_checkpoint:
-            self._start_from(model, self.cfg.init_from, cfg)
+            self._start(model, cfg)
         self.parts = self._make_parts(model, from_checkpoint)
         training = None if from_checkpoint else training_of(cfg)
         if training is not None and self.plans_runs:
@@ -342,7 +348,7 @@ class DocumentTranslationTask(FairseqTask):
         return parts
 
     def build_criterion(self, cfg: Any, from_checkpoint: bool = False) -> Any:
-        """As in fairseq; reject one that does not fit the decoder."""
+        """As in fairseq; reject a criterion that does not fit the decoder."""
         criterion = super().build_criterion(cfg, from_checkpoint)
         if self._model is not None and isinstance(criterion, ChunkedCrossEntropy):
             used = self._model.decoder.groups
@@ -361,12 +367,15 @@ class DocumentTranslationTask(FairseqTask):
                 cfg.update(self.bert.traits)
         if use == BERT_SUBWORDS:
             self.bert.become_source(self._source)
-            self._words = len(self._source), self._words[1]
+            self._source_entries = len(self._source)
             self._add_language_tokens()
 
-    def _start_from(self, model: Any, path: str, cfg: Any) -> None:
+    def _start(self, model: Any, cfg: Any) -> None:
+        if self.bert is not None:
+            self.bert.start(model)
+        path = self.cfg.init_from
         # A resumed run does not need the file; a new one is rejected when it begins.
-        if not os.path.isfile(path):
+        if not path or not os.path.isfile(path):
             return
         options = WarmStartOptions(
             copy_local_to_global=self.cfg.copy_local_to_global,
@@ -397,7 +406,7 @@ class DocumentTranslationTask(FairseqTask):
             part.begin_validation()
 
     def get_batch_iterator(self, dataset: Any, *args: Any, **kwargs: Any) -> Any:
-        """As in fairseq, but streams keep their order, and a resumed run its batches."""
+        """As in fairseq, but streams keep their order and resumed runs their batches."""
         workers = int(kwargs.get("num_shards", 1))
         epoch = int(kwargs.get("epoch", 1))
         for part in self.parts:
@@ -424,9 +433,11 @@ class DocumentTranslationTask(FairseqTask):
 
     def _report_long_units(self, dataset: Any, limit: Optional[int]) -> None:
         names = [name for name, loaded in self.datasets.items() if loaded is dataset]
-        if limit is None or not names or names[0] in self.reported:
+        if limit is None or not names:
             return
         name = names[0]
+        if name in self.reported:
+            return
         self.reported.add(name)
         parts = dataset.smallest_parts
         too_long = int((parts.tokens > limit).sum())
@@ -494,7 +505,9 @@ class DocumentTranslationTask(FairseqTask):
 
     def complete_input(self, net_input: Mapping[str, Any]) -> dict[str, Any]:
         """Return ``net_input`` with BERT's output for its subwords."""
-        return dict(net_input) if self.bert is None else self.bert.complete(net_input)
+        if self.bert is None:
+            return dict(net_input)
+        return self.bert.complete(net_input)
 
     def source_encoder(self) -> Any:
         """Return an object whose ``encode`` turns a plain sentence into tokens."""
@@ -511,7 +524,7 @@ class DocumentTranslationTask(FairseqTask):
     def get_interactive_tokens_and_lengths(
         self, lines: list[str], encode_fn: Any
     ) -> tuple[list[list[NumberedSentence]], list[int]]:
-        """Return the documents that ``lines`` complete, and their lengths."""
+        """Return the documents that ``lines`` complete, and their tokens."""
         if self.bert is not None:
             raise GtransError(
                 "fairseq-interactive reads prepared text, but this model needs plain text for "
@@ -520,7 +533,10 @@ class DocumentTranslationTask(FairseqTask):
         if self._lines is None:
             self._lines = LineBuffer(flush=True)
         documents = encode_documents(self._lines.add(lines), encode_fn, self._source)
-        return documents, [sum(len(ids) for _, ids in document) for document in documents]
+        lengths = []
+        for document in documents:
+            lengths.append(sum(len(sentence.ids) for sentence in document))
+        return documents, lengths
 
     def build_dataset_for_inference(
         self, src_tokens: Any, src_lengths: Any, **kwargs: Any

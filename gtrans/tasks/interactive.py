@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from fairseq.data import Dictionary, FairseqDataset
@@ -13,8 +13,19 @@ from gtrans.messages import print_message
 
 _MOST_UNKNOWN = 0.1  # of prepared text, in which hardly any token is unknown
 
-# (number of the line relative to the first of the current buffer, its ids)
-NumberedSentence = tuple[int, Tensor]
+
+class NumberedLine(NamedTuple):
+    """A line and its number, from the first of the current buffer."""
+
+    number: int
+    line: str
+
+
+class NumberedSentence(NamedTuple):
+    """The ids ``(tokens + 1,)`` of a line, and its number."""
+
+    number: int
+    ids: Tensor
 
 
 class LineBuffer:
@@ -23,19 +34,21 @@ class LineBuffer:
     def __init__(self, flush: bool) -> None:
         """``flush``: the end of the lines ends a document, too."""
         self.flush = flush
-        self._open: list[tuple[int, str]] = []
+        self._open: list[NumberedLine] = []
 
-    def add(self, lines: list[str]) -> list[list[tuple[int, str]]]:
-        """Add lines; return complete documents as (line number, line), counted in ``lines``."""
+    def add(self, lines: list[str]) -> list[list[NumberedLine]]:
+        """Add lines; return the documents that are complete."""
         complete = []
         added = [*lines, ""] if self.flush else lines
         for number, line in enumerate(added):
             if line.strip():
-                self._open.append((number, line))
+                self._open.append(NumberedLine(number, line))
             elif self._open:
                 complete.append(self._open)
                 self._open = []
-        self._open = [(number - len(lines), line) for number, line in self._open]
+        unfinished = self._open
+        # They are in the buffer before the next one.
+        self._open = [NumberedLine(number - len(lines), line) for number, line in unfinished]
         return complete
 
 
@@ -55,8 +68,9 @@ class InteractiveDocuments(FairseqDataset):
     def collater(self, samples: list[list[NumberedSentence]]) -> dict[str, Any]:
         """Return the batch of one document."""
         (document,) = samples
-        numbers, rows = zip(*document, strict=True)
-        tokens = pad_sequence(list(rows), batch_first=True, padding_value=float(self.pad))
+        numbers = [sentence.number for sentence in document]
+        rows = [sentence.ids for sentence in document]
+        tokens = pad_sequence(rows, batch_first=True, padding_value=float(self.pad))
         lengths = torch.tensor([len(ids) for ids in rows])
         return {
             "id": torch.tensor(numbers),
@@ -75,28 +89,29 @@ class InteractiveDocuments(FairseqDataset):
 def lines_of(root: Any) -> LineBuffer:
     """Return the buffer of ``fairseq-interactive``.
 
-    fairseq does not report the end of the input, so a file is read as one buffer; at a terminal
-    an empty line ends the last document.
+    fairseq does not report the end of the input, so a file is one buffer; at a terminal an empty
+    line ends the last document.
     """
     if root.get("interactive") is None or not root.common_eval.path:
         return LineBuffer(flush=False)
-    is_terminal = root.interactive.get("input") == "-" and sys.stdin.isatty()
+    reads_stdin = root.interactive.get("input") == "-"
+    is_terminal = reads_stdin and sys.stdin.isatty()
     if not is_terminal:
         root.interactive.buffer_size = sys.maxsize
     return LineBuffer(flush=not is_terminal)
 
 
 def encode_documents(
-    documents: list[list[tuple[int, str]]], encode: Callable[[str], str], dictionary: Dictionary
+    documents: list[list[NumberedLine]], encode: Callable[[str], str], dictionary: Dictionary
 ) -> list[list[NumberedSentence]]:
-    """Return lines of documents as ids; warn of text that is not prepared."""
+    """Encode the lines of documents; warn of text that is not prepared."""
     encoded: list[list[NumberedSentence]] = []
     tokens = unknown_tokens = 0
     for document in documents:
         sentences = []
         for number, line in document:
             ids = dictionary.encode_line(encode(line), add_if_not_exist=False).long()
-            sentences.append((number, ids))
+            sentences.append(NumberedSentence(number, ids))
             tokens += int(ids.ne(dictionary.eos()).sum())
             unknown_tokens += int(ids.eq(dictionary.unk()).sum())
         encoded.append(sentences)

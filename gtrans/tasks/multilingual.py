@@ -31,13 +31,13 @@ class LinearTemperature(SamplingMethod):
         self.epoch = 1
 
     def temperature(self, epoch: int) -> float:
-        """Return the temperature of an epoch; it stays at the largest after the warm-up."""
+        """Return the temperature of an epoch, the largest after the warm-up."""
         least, most = self.args.min_sampling_temperature, self.args.sampling_temperature
         step = (most - least) / self.args.sampling_warmup_epochs
         return float(min(least + step * (epoch - 1), most))
 
     def sampling_method_selector(self) -> Callable[[Sequence[int]], list[float]]:
-        """Return a function from the sizes of corpora to their weights, not normalised."""
+        """Return a function from sizes of corpora to weights, not normalised."""
         return partial(temperature_sampling, temp=self.temperature(self.epoch))
 
 

@@ -2,7 +2,7 @@
 
 import os
 from argparse import ArgumentTypeError
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Optional
 
@@ -177,7 +177,8 @@ class DocumentTranslationConfig(UnitConfig, SampleConfig, ValidationConfig, Fair
 
 def mix_weights(cfg: Any) -> list[float]:
     """Return how often each folder is read in an epoch (``--mix``)."""
-    folders, words = data_folders(cfg), str(cfg.mix).split(os.pathsep)
+    folders = data_folders(cfg)
+    words = str(cfg.mix).split(os.pathsep)
     if len(words) != len(folders) or len(folders) < 2:
         raise GtransError(
             f"`--mix {cfg.mix}` has {len(words)} weights for {len(folders)} data folders; give one "
@@ -190,7 +191,7 @@ def mix_weights(cfg: Any) -> list[float]:
 
 
 def read_everything(cfg: Any) -> None:
-    """Reset the options that chose a part of the training set, in a checkpoint's ``cfg``."""
+    """Reset the options in a checkpoint's ``cfg`` that chose a part of the training set."""
     with open_dict(cfg):
         for field in fields(SampleConfig):
             cfg[field.name] = field.default
@@ -219,13 +220,14 @@ def task_unit(cfg: Any) -> Unit:
     return unit
 
 
-# Windows of streams unless options say otherwise.
-_WINDOWS = dict(zip(STEPS, ((5, 10), (2, 4)), strict=True))
+_SENTENCES, _INSTANCES = STEPS
+# Fewest and most steps of a window, unless options say otherwise.
+_WINDOWS = {_SENTENCES: (5, 10), _INSTANCES: (2, 4)}
 
 
 def stream_options(cfg: Any) -> StreamOptions:
     """Return the lengths of windows in training on streams."""
-    least, most = _WINDOWS[str(cfg.stream_of or STEPS[0])]
+    least, most = _WINDOWS[str(cfg.stream_of or _SENTENCES)]
     if cfg.max_window is not None:
         most = int(cfg.max_window)
         least = min(least, most) if most else least
@@ -240,25 +242,20 @@ def adopt_unit(cfg: Any, model: type[DocumentModel], options: Mapping[str, Any])
     ``options``: options of the model, with its architecture as ``_name``.
     """
     inputs = model.inputs
-    for name, possible in (("unit", inputs.units), ("context_sides", inputs.context_sides)):
-        if cfg[name] is None:
-            cfg[name] = possible[0]
-        if str(cfg[name]) not in possible:
-            raise GtransError(
-                f"`--{name.replace('_', '-')} {cfg[name]}`: this model takes "
-                f"{' or '.join(possible)}; choose one of them."
-            )
+    _adopt_choice(cfg, "unit", inputs.units)
+    _adopt_choice(cfg, "context_sides", inputs.context_sides)
     steps = inputs.stream_of if str(cfg.unit) == "stream" else None
     if cfg.stream_of is not None and str(cfg.stream_of) != steps:
-        raise GtransError(
-            f"`--stream-of {cfg.stream_of}`: "
-            + (f"this model takes streams of {steps}" if steps else "this is no stream")
-            + "; leave it out."
-        )
+        problem = "this is no stream"
+        if steps:
+            problem = f"this model takes streams of {steps}"
+        raise GtransError(f"`--stream-of {cfg.stream_of}`: {problem}; leave it out.")
     cfg.stream_of = steps
-    for name, size in zip(("context_before", "context_after"), inputs.context_size, strict=True):
-        if cfg[name] is None:
-            cfg[name] = size
+    before, after = inputs.context_size
+    if cfg.context_before is None:
+        cfg.context_before = before
+    if cfg.context_after is None:
+        cfg.context_after = after
     if cfg.sentence_marks is None:
         cfg.sentence_marks = model.default_special_tokens(options, str(cfg.unit))
     plain = reads_plain_documents(options, str(cfg.unit))
@@ -266,6 +263,16 @@ def adopt_unit(cfg: Any, model: type[DocumentModel], options: Mapping[str, Any])
         raise GtransError(
             f"`--sentence-marks {cfg.sentence_marks}` is for the document Transformer (--unit "
             "document --doc-mode full, --positions document); leave it out."
+        )
+
+
+def _adopt_choice(cfg: Any, name: str, possible: Sequence[str]) -> None:
+    if cfg[name] is None:
+        cfg[name] = possible[0]
+    if str(cfg[name]) not in possible:
+        raise GtransError(
+            f"`--{name.replace('_', '-')} {cfg[name]}`: this model takes "
+            f"{' or '.join(possible)}; choose one of them."
         )
 
 

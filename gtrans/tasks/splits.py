@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any, NamedTuple, Optional
 
 import numpy as np
 from fairseq.data import ConcatDataset, Dictionary
@@ -34,20 +34,22 @@ logger = logging.getLogger(__name__)
 
 
 def training_files(cfg: Any, bert: Optional[BertPart]) -> list[Path]:
-    """Return the files that a task reads in training; ``bert``: its part for a BERT."""
+    """Return the files that a task with or without a BERT trains on."""
     source, target = str(cfg.source_lang), str(cfg.target_lang)
-    sides = [target, source if bert is None or bert.use != BERT_SUBWORDS else f"{source}.bert"]
-    if bert is not None and bert.use != BERT_SUBWORDS:
+    sides = [target]
+    if bert is None or bert.use != BERT_SUBWORDS:
+        sides.append(source)
+    if bert is not None:
         sides.append(f"{source}.bert")
+    any_side = "|".join(map(re.escape, sides))
     files: list[Path] = []
     for folder in data_folders(cfg):
         pair = split_pair(folder, cfg.train_subset, source, target)
+        split = re.escape(f"{cfg.train_subset}.{pair}")
         # fairseq also reads parts of a split, whose names end with a number.
-        names = re.compile(
-            rf"{re.escape(cfg.train_subset)}\.{re.escape(pair)}\."
-            rf"({'|'.join(map(re.escape, sides))})\d*(\.bin|\.idx|)"
-        )
-        files += sorted(path for path in Path(folder).iterdir() if names.fullmatch(path.name))
+        names = re.compile(rf"{split}\.({any_side})\d*(\.bin|\.idx|)")
+        paths = sorted(Path(folder).iterdir())
+        files += [path for path in paths if names.fullmatch(path.name)]
     return files
 
 
@@ -58,7 +60,6 @@ class Part:
     Attributes:
         name: for messages.
         source, target, bert_subwords: indexed datasets; the last two may be missing.
-        selection: the part that is read.
     """
 
     name: str
@@ -88,9 +89,11 @@ def mixed(parts: Sequence[Part], weights: Sequence[float], seed: int, epoch: int
     _check_weights(parts, weights)
     lines = sentences = 0
     drawn = []
-    for number, (part, weight) in enumerate(zip(parts, weights, strict=True)):
+    weighted = zip(parts, weights, strict=True)
+    for number, (part, weight) in enumerate(weighted):
         units = part.units
-        chosen = _draw(len(units), weight, np.random.default_rng([seed, epoch, number]))
+        generator = np.random.default_rng([seed, epoch, number])
+        chosen = _draw(len(units), weight, generator)
         drawn.append(units.take(chosen).shifted(lines, sentences))
         logger.info(f"epoch {epoch}: {len(chosen)} units of {part.name}")
         lines += len(part.source)
@@ -102,31 +105,39 @@ def _check_weights(parts: Sequence[Part], weights: Sequence[float]) -> None:
     for part, weight in zip(parts, weights, strict=True):
         if weight * len(part.units) >= 1:
             return
-    available = " and ".join(str(len(part.units)) for part in parts)
+    counts = [str(len(part.units)) for part in parts]
     mix = ":".join(f"{weight:g}" for weight in weights)
     raise GtransError(
-        f"`--mix {mix}`: of {available} units an epoch would have none; give larger weights."
+        f"`--mix {mix}`: of {' and '.join(counts)} units an epoch would have none; give larger "
+        "weights."
     )
 
 
 def _draw(units: int, weight: float, generator: np.random.Generator) -> Any:
     times = int(weight)
     share = (weight - times) * units
-    count = int(share) + int(generator.random() < share % 1)
+    count = int(share)
+    if generator.random() < share % 1:
+        count += 1
     repeated = np.tile(np.arange(units), times)
     drawn = generator.permutation(units)[:count]
     return np.concatenate([repeated, np.sort(drawn)])
 
 
+class UsedEntries(NamedTuple):
+    """A dictionary, and how many of its first entries a corpus may use."""
+
+    dictionary: Dictionary
+    count: int
+
+
 @dataclass(frozen=True)
 class SplitReader:
-    """Reads splits of data folders as the units of a task.
-
-    ``dictionaries``: of both sides, each with the number of entries that a corpus may use.
-    """
+    """Reads splits of data folders as the units of a task."""
 
     cfg: Any
-    dictionaries: tuple[tuple[Dictionary, int], tuple[Dictionary, int]]
+    source: UsedEntries
+    target: UsedEntries
     bert: Optional[BertPart]
 
     def read(
@@ -134,7 +145,7 @@ class SplitReader:
     ) -> DocumentDataset:
         """Return a split in units; training reads all folders, mixed or in turns.
 
-        ``longest``: most tokens of a unit that the model can read, on both sides.
+        ``longest``: most tokens of a unit that the model can read, by side.
         """
         training = split == self.cfg.train_subset
         folders = data_folders(self.cfg)
@@ -198,7 +209,7 @@ class SplitReader:
         source, bert_subwords = self._source_lines(f"{name}.{cfg.source_lang}")
         target = None
         if training or has_side(folder, split, pair, cfg.target_lang):
-            target = self._lines(f"{name}.{cfg.target_lang}", self.dictionaries[1])
+            target = self._lines(f"{name}.{cfg.target_lang}", self.target)
         selection = ALL_UNITS
         if training:
             selection = UnitSelection(cfg.min_doc_tokens, cfg.sample_instances)
@@ -211,21 +222,20 @@ class SplitReader:
 
     def _source_lines(self, path: str) -> tuple[Any, Any | None]:
         """Return the source, and BERT's subwords beside it or None."""
-        dictionary = self.dictionaries[0]
         if self.bert is None:
-            return self._lines(path, dictionary), None
-        entries = dictionary[0], len(self.bert.subwords.entries)
-        subwords = self._lines(f"{path}.bert", entries)
+            return self._lines(path, self.source), None
+        of_bert = UsedEntries(self.source.dictionary, len(self.bert.subwords.entries))
+        subwords = self._lines(f"{path}.bert", of_bert)
         if self.bert.use == BERT_SUBWORDS:
             return subwords, None
-        source = self._lines(path, dictionary)
+        source = self._lines(path, self.source)
         check_sides(source.sizes == 1, subwords.sizes == 1, f"{path}.bert")
         return source, subwords
 
-    def _lines(self, path: str, entries: tuple[Dictionary, int]) -> Any:
+    def _lines(self, path: str, entries: UsedEntries) -> Any:
         folder, name = os.path.split(path)
         check_recorded(Path(folder), [f"{name}.bin", f"{name}.idx"], whole=False)
-        return load_lines(path, *entries)
+        return load_lines(path, entries.dictionary, entries.count)
 
 
 def _check_named_once(folders: Sequence[str]) -> None:
@@ -260,8 +270,10 @@ class SourceContexts:
             return ContextText(self._fixed())
         if kind != "random":
             return None
-        subwords = bert is not None and bert.use == BERT_SUBWORDS
-        words = bert.words if bert is not None and subwords else self._words
+        if bert is not None and bert.use == BERT_SUBWORDS:
+            words = bert.words
+        else:
+            words = self._words
         return ContextText(words=words, seed=int(self.cfg.seed))
 
     def _fixed(self) -> Tensor:
@@ -278,5 +290,6 @@ class SourceContexts:
 
     @cached_property
     def _words(self) -> DistinctWords:
-        no_text = [*range(self.source.nspecial), self.source.index(LOWER_TOKEN)]
-        return training_words(self.cfg, self.source.symbols, self.source.eos(), no_text)
+        source = self.source
+        no_text = [*range(source.nspecial), source.index(LOWER_TOKEN)]
+        return training_words(self.cfg, source.symbols, source.eos(), no_text)
