@@ -33,7 +33,8 @@ def hand_over(argv: Sequence[str]) -> None:
     if asks_for_first_help(argv):
         print(first_help(__doc__, EXAMPLE), end="")
         sys.exit(0)
-    config, own = take_config(argv)
+    verbose = VERBOSE in argv
+    config, own = take_config([word for word in argv if word != VERBOSE])
     check_words("train", own)
     words = own if config is None else config.words(own)
     _set_up_log()
@@ -45,7 +46,6 @@ def hand_over(argv: Sequence[str]) -> None:
     from gtrans.option_types import check_limits
     from gtrans.train.launch import launch
 
-    words = [word for word in words if word != VERBOSE]
     config_words = words[: len(words) - len(own)] if config is not None else []
     args, unread = parse(
         sys.modules[__name__],
@@ -61,7 +61,7 @@ def hand_over(argv: Sequence[str]) -> None:
         raise GtransError("`--lr-scheduler polynomial_decay` needs `--total-num-update`.")
     cfg = convert_namespace_to_omegaconf(args)
     check_limits(cfg)
-    launch(cfg, partial(work, verbose=VERBOSE in argv))
+    launch(cfg, partial(work, verbose=verbose))
 
 
 def work(cfg: Any, verbose: bool) -> None:

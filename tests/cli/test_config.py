@@ -138,6 +138,13 @@ def test_a_mistake_in_a_file_is_one_line(text, message, tiny, tmp_path, monkeypa
     assert refusal(capsys, "train", str(tiny.data), "--config", "own.yaml").count(message) == 1
 
 
+def test_verbose_does_not_hide_the_file_of_a_mistake(tiny, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("own.yaml").write_text(f"{OWN}  dropuot: 0.1")
+    line = refusal(capsys, "train", str(tiny.data), "--config", "own.yaml", "--verbose")
+    assert "own.yaml: dropuot: there is no such option; did you mean dropout?" in line
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
