@@ -36,7 +36,7 @@ def hand_over(argv: Sequence[str]) -> None:
     verbose = VERBOSE in argv
     config, own = take_config([word for word in argv if word != VERBOSE])
     check_words("train", own)
-    words = own if config is None else config.words(own)
+    words_of_file = [] if config is None else config.words_before(own)
     _set_up_log()
     # Imported on demand: torch and fairseq need seconds.
     from fairseq import options
@@ -46,13 +46,12 @@ def hand_over(argv: Sequence[str]) -> None:
     from gtrans.option_types import check_limits
     from gtrans.train.launch import launch
 
-    config_words = words[: len(words) - len(own)] if config is not None else []
     args, unread = parse(
         sys.modules[__name__],
         options.get_training_parser,
-        words,
+        [*words_of_file, *own],
         trains=True,
-        ignorable=config_words,
+        ignorable=words_of_file,
     )
     if config is not None:
         config.check_unread(unread, own, vars(args))

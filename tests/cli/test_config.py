@@ -37,9 +37,10 @@ def parsed(*words: str) -> argparse.Namespace:
     """What ``gtrans train`` reads from these words."""
     config, own = take_config(words)
     assert config is not None
-    read = config.words(own)
-    of_file = read[: len(read) - len(own)]
-    args, unread = parse(train, options.get_training_parser, read, trains=True, ignorable=of_file)
+    of_file = config.words_before(own)
+    args, unread = parse(
+        train, options.get_training_parser, [*of_file, *own], trains=True, ignorable=of_file
+    )
     config.check_unread(unread, own, vars(args))
     return args
 

@@ -80,7 +80,7 @@ def test_a_file_and_its_options_on_the_command_line_give_the_same_model(
     file = small(tiny, tmp_path, config, data)
     read, _ = take_config(["--config", str(file)])
     assert read is not None
-    words = [*read.words([]), "--user-dir", "gtrans", "--save-dir", tmp_path / "flags"]
+    words = [*read.words_before([]), "--user-dir", "gtrans", "--save-dir", tmp_path / "flags"]
     by_flags = tiny.run("train", *words)
     by_file = hydra(tiny, file, tmp_path / "file")
     assert losses(by_flags) == losses(by_file) and len(losses(by_flags)) == 2

@@ -172,7 +172,9 @@ def check_fairseq(name: str, words: list[str]) -> None:
     trains = name == "train"
     if trains:
         config, words = take_config(["tiny" if word == "NAME" else word for word in words])
-        words = words if config is None else config.words([*words, "--init-from", "x"])
+        if config is not None:
+            words = [*words, "--init-from", "x"]
+            words = [*config.words_before(words), *words]
     if trains and not any(word.partition("=")[0] == "--arch" for word in words):
         words = [*words, "--arch", "gtransformer_tiny"]
     if "--user-dir" in words:  # it may be any plugin's; here it is this one

@@ -287,10 +287,9 @@ def test_every_training_has_options_that_gtrans_train_knows(
     for line in trainings:
         config, own = take_config(shlex.split(line.partition(" >>")[0])[2:])
         assert config is not None
-        all_words = config.words(own)
-        of_file = all_words[: len(all_words) - len(own)]
+        of_file = config.words_before(own)
         make = options.get_training_parser
-        args, unread = parse(command, make, all_words, trains=True, ignorable=of_file)
+        args, unread = parse(command, make, [*of_file, *own], trains=True, ignorable=of_file)
         config.check_unread(unread, own, vars(args))
 
 

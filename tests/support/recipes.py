@@ -53,7 +53,7 @@ def options_of(command: str) -> dict[str, str]:
     if "train" in words and "--config" in words:
         config, own = take_config(words[words.index("train") + 1 :])
         assert config is not None
-        words = config.words(own)
+        words = [*config.words_before(own), *own]
     found: dict[str, str] = {}
     flag = ""
     for word in words:

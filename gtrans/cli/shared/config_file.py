@@ -58,8 +58,8 @@ class ConfigFile:
     path: Path
     sections: dict[str, dict[str, Any]]
 
-    def words(self, argv: Sequence[str]) -> list[str]:
-        """Return the options of the file as words of the command line, then ``argv``."""
+    def words_before(self, argv: Sequence[str]) -> list[str]:
+        """Return the options of the file as words of the command line before ``argv``."""
         given = {word.partition("=")[0] for word in argv}
         names_data = bool(argv) and not argv[0].startswith("-")
         words: list[str] = []
@@ -85,7 +85,7 @@ class ConfigFile:
                     words.append(flag if value is True else f"{flag}={_text_of(value)}")
                 elif flag not in given and not {"-h", "--help"} & given:
                     raise GtransError(f"`{flag}` is missing; {self.path} leaves it open.")
-        return [*words, *argv]
+        return words
 
     def _flag(self, section: str, key: str) -> str:
         if key != "_name":
