@@ -1,9 +1,9 @@
-"""Make a document model of a sentence model, from documents, and keep it if it is better.
+"""Make a document model of a sentence model, and keep it if it is better.
 
---path is a sentence model: one that `gtrans convert` has made of a published model, or one of your
-own. The texts are prepared with its subwords. Two models start from it: one goes on with
-sentences, as the baseline of the same training, and one is a G-Transformer, which begins
-nearly as the sentence model (--positions sentence --gate-bias 3 --copy-local-to-global).
+--path is your own sentence model, or a published one that `gtrans convert` has converted. The texts
+are prepared with its subwords. Two models start from it: the baseline continues training on
+sentences; the other is a G-Transformer, which begins nearly as the sentence model
+(--positions sentence --gate-bias 3 --copy-local-to-global).
 
 A third of the development set stops both trainings, when its d-BLEU stops rising; each model
 becomes the average of its best checkpoints there. The command translates the other documents with
@@ -12,16 +12,17 @@ model in OUT/best.pt only if it is significantly better on these documents (d-BL
 test, p < 0.05). Fewer than 20 of them choose nothing: the sentence model stays. --choose
 takes another model. With --test it prints the scores on that set, too.
 
-Type the same command again after an interruption: it goes on where it stopped. The words behind
-`--` are options of `gtrans train`, for both trainings: `-- --lr 1e-3 --max-update 2000`.
+After an interruption, type the same command again: it goes on where it stopped. The words behind
+`--` are options of `gtrans train` for both trainings: `-- --lr 1e-3 --max-update 2000`.
 """
 
 from __future__ import annotations
 
 import argparse
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gtrans.cli.shared.dispatch import dispatch
 from gtrans.data.documents import resolve
@@ -40,6 +41,11 @@ from gtrans.files import atomic_writer, copy_file
 from gtrans.messages import change_interval, in_digits, print_lines, print_message
 from gtrans.option_types import whole
 from gtrans.text.reader import Sides
+
+if TYPE_CHECKING:
+    from gtrans.conversion.checkpoint import Checkpoint
+
+SentencePair = tuple[str, str]  # source and target
 
 EXAMPLE = (
     "gtrans adapt --path opus.pt --train docs/train --valid docs/valid --source-lang en "
@@ -166,7 +172,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Prepare, train, average, translate and score; finished steps are skipped."""
+    """Prepare, train, average, translate and score; skip finished steps."""
     _check_passed_on(args.passed_on)
     sizes = _options_of(args.path, (args.source_lang, args.target_lang))
     stopping, choosing = _split(args)
@@ -202,42 +208,42 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _check_passed_on(words: Sequence[str]) -> None:
-    decided = dict(_DECIDED)
-    for option in (*_VALUES, *_SWITCHES):
-        if option != "dropout":
-            decided[_flag(option)] = _FROM_CHECKPOINT
-    for option in ("langs", "sentence_marks"):
-        decided[_flag(option)] = _FROM_CHECKPOINT
-    for flag in ("--eval-bleu", "--best-checkpoint-metric", "--keep-best-checkpoints"):
-        decided[flag] = _PICKED
+    reasons = _decided_options()
     for word in words:
-        given = word.partition("=")[0]
-        given = _SHORT.get(given, given)
-        if not given.startswith("--") or given == "--":
-            continue
-        # argparse takes the beginning of an option for the option.
-        meant = [flag for flag in decided if flag.startswith(given)]
-        if given in decided or (meant and given not in _MAY_CHANGE):
-            flag = given if given in decided else meant[0]
-            raise GtransError(f"`{word}` behind `--`: {decided[flag]}; leave it out there.")
+        flag = _decided_flag(word, reasons)
+        if flag is not None:
+            raise GtransError(f"`{word}` behind `--`: {reasons[flag]}; leave it out there.")
+
+
+def _decided_options() -> dict[str, str]:
+    reasons = dict(_DECIDED)
+    for option in (*_VALUES, *_SWITCHES, "langs", "sentence_marks"):
+        if option != "dropout":
+            reasons[_flag(option)] = _FROM_CHECKPOINT
+    for flag in ("--eval-bleu", "--best-checkpoint-metric", "--keep-best-checkpoints"):
+        reasons[flag] = _PICKED
+    return reasons
+
+
+def _decided_flag(word: str, decided: Collection[str]) -> str | None:
+    """Return the flag in ``decided`` that argparse would read, or None."""
+    given, _, _ = word.partition("=")
+    given = _SHORT.get(given, given)
+    if given in decided:
+        return given
+    if not given.startswith("--") or given == "--" or given in _MAY_CHANGE:
+        return None
+    # argparse takes the beginning of an option for the option.
+    return next((flag for flag in decided if flag.startswith(given)), None)
 
 
 def _split(args: argparse.Namespace) -> tuple[Path, Path]:
     """Divide the development set into documents that stop the trainings, and others that choose.
 
-    Returns the names without the language; twice the same if there are too few to choose.
+    Returns their names without the language; the same twice if there are too few to choose.
     """
     languages = args.source_lang, args.target_lang
-    source = resolve(args.valid, args.source_lang)
-    target = resolve(args.valid, args.target_lang)
-    documents: list[list[tuple[str, str]]] = [[]]
-    for pair in Sides(source, target).read():
-        if pair is not None:
-            documents[-1].append(pair)
-        elif documents[-1]:
-            documents.append([])
-    if not documents[-1]:
-        documents.pop()
+    documents = _documents(args.valid, languages)
     stop = documents[::STOPPING_SHARE]
     others = [document for n, document in enumerate(documents) if n % STOPPING_SHARE]
     folder = args.out / "valid"
@@ -255,10 +261,24 @@ def _split(args: argparse.Namespace) -> tuple[Path, Path]:
     return folder / "stopping", folder / "choosing"
 
 
+def _documents(prefix: str, languages: tuple[str, str]) -> list[list[SentencePair]]:
+    source = resolve(prefix, languages[0])
+    target = resolve(prefix, languages[1])
+    documents: list[list[SentencePair]] = [[]]
+    for pair in Sides(source, target).read():
+        if pair is not None:
+            documents[-1].append(pair)
+        elif documents[-1]:
+            documents.append([])
+    if not documents[-1]:
+        documents.pop()
+    return documents
+
+
 def _write_documents(
-    prefix: Path, languages: Sequence[str], documents: Sequence[Sequence[tuple[str, str]]]
+    prefix: Path, languages: Sequence[str], documents: Sequence[Sequence[SentencePair]]
 ) -> None:
-    """Write both sides as plain text; a file that has this text already stays."""
+    """Write both sides as plain text; keep a file with the same text."""
     for side, lang in enumerate(languages):
         lines = ["\n".join(pair[side] for pair in document) for document in documents]
         text = "\n\n".join(lines) + "\n"
@@ -270,7 +290,8 @@ def _write_documents(
 
 def _trained(name: str, data: Path, options: Sequence[str], args: argparse.Namespace) -> Path:
     """Train a model, and return the average of its best checkpoints."""
-    folder, average = args.out / name, args.out / f"{name}.pt"
+    folder = args.out / name
+    average = args.out / f"{name}.pt"
     if "--restart" in args.passed_on:  # new checkpoints may have the names of the earlier ones
         average.unlink(missing_ok=True)
     intervals = ["--save-interval-updates", args.every, "--validate-interval-updates", args.every]
@@ -289,10 +310,9 @@ def _trained(name: str, data: Path, options: Sequence[str], args: argparse.Names
 def conclusion(
     chosen: str, verdicts: Sequence[Verdict], is_possible: bool = True, is_given: bool = False
 ) -> str:
-    """Say which model was chosen, and how both trained models compare with the sentence model.
+    """Say which model was chosen, and how the trained models compare with the sentence model.
 
-    ``is_possible``: there were documents to choose by; otherwise the verdicts are on the documents
-    that stopped the trainings.
+    Unless a choice ``is_possible``, the verdicts are on the documents that stopped the trainings.
     """
     name = _WHICH[chosen] + (" itself" if chosen == _SENTENCE else "")
     reason = " (--choose)" if is_given else ""
@@ -320,7 +340,7 @@ def finding(verdict: Verdict) -> str:
 
 
 def _options_of(path: Path, languages: tuple[str, str]) -> list[str]:
-    """Return the options of ``gtrans train`` that describe the sentence model in a checkpoint."""
+    """Return the options of ``gtrans train`` for the size of the sentence model."""
     # Imported on demand: torch and fairseq need seconds, which --help should not.
     from gtrans.conversion.checkpoint import Checkpoint
     from gtrans.environment import import_plugin
@@ -329,8 +349,26 @@ def _options_of(path: Path, languages: tuple[str, str]) -> list[str]:
     import_plugin()
     checkpoint = Checkpoint.read(path, in_memory=False)
     check_described(checkpoint.state, path)
-    model, task = checkpoint.options("model"), checkpoint.options("task")
-    name, unit = str(model.get("_name")), model.get("unit")
+    _check_sentence_model(checkpoint, path, languages)
+    model = checkpoint.options("model")
+    values = {option: model.get(option) for option in _VALUES}
+    values["sentence_marks"] = model.get("sentence_marks")
+    values["langs"] = checkpoint.options("task").get("langs")
+    layers = min(int(model["encoder_layers"]), int(model["decoder_layers"]), 2)
+    for part in ("encoder", "decoder", "cross"):
+        values[f"{part}_global_layers"] = layers
+    words: list[str] = []
+    for option, value in values.items():
+        if value is not None:
+            words += [_flag(option), str(value)]
+    words += [_flag(option) for option in _SWITCHES if model.get(option)]
+    return words
+
+
+def _check_sentence_model(checkpoint: Checkpoint, path: Path, languages: tuple[str, str]) -> None:
+    model = checkpoint.options("model")
+    name = str(model.get("_name"))
+    unit = model.get("unit")
     if not name.startswith("gtransformer") or unit != "sentence":
         raise GtransError(
             f"{path}: it is '{name}' of the unit {unit}; give a sentence model (--arch "
@@ -345,17 +383,6 @@ def _options_of(path: Path, languages: tuple[str, str]) -> list[str]:
             f"{path}: it translates from {source} to {target}; give `--source-lang {source} "
             f"--target-lang {target}`."
         )
-    values = {option: model.get(option) for option in _VALUES}
-    values["sentence_marks"] = model.get("sentence_marks")
-    values["langs"] = task.get("langs")
-    layers = min(int(model["encoder_layers"]), int(model["decoder_layers"]), 2)
-    for part in ("encoder", "decoder", "cross"):
-        values[f"{part}_global_layers"] = layers
-    words: list[str] = []
-    for option, value in values.items():
-        if value is not None:
-            words += [_flag(option), str(value)]
-    return words + [_flag(option) for option in _SWITCHES if model.get(option)]
 
 
 def _flag(option: str) -> str:
@@ -367,8 +394,11 @@ def _averaged(folder: Path, target: Path) -> Path:
 
     paths = sorted(folder.glob(f"checkpoint.best_{_METRIC}_*.pt"))
     names = [path.name for path in paths]
-    known = Checkpoint.read(target, in_memory=False).state if target.is_file() else {}
-    if known.get(AVERAGE_OF) != names:
+    averaged = None
+    if target.is_file():
+        average = Checkpoint.read(target, in_memory=False)
+        averaged = average.state.get(AVERAGE_OF)
+    if averaged != names:
         average_checkpoints(paths, target)
     print_lines(f"{target}: average of {', '.join(names)}")
     return target
@@ -377,9 +407,9 @@ def _averaged(folder: Path, target: Path) -> Path:
 def _compared(
     name: str, prefix: str | Path, models: Mapping[str, Path], args: argparse.Namespace
 ) -> list[Verdict]:
-    """Translate a text with all models, print the table, and compare both trained ones.
+    """Translate a text with all models, print the table, and compare the trained ones.
 
-    ``prefix``: the text, without its language; ``models``: the sentence model first.
+    ``models``: the sentence model first.
     """
     source = str(resolve(str(prefix), args.source_lang))
     reference = str(resolve(str(prefix), args.target_lang))

@@ -7,16 +7,15 @@ markup and code stay. Each file is a document. `docs/documents.md` says how mark
 
 --input is a text with one sentence per line and an empty line (or a line <d>, <doc ..>, or OPUS's
 <fromDoc>) between documents, or one with document ids (JSON lines, TSV, SGM, WMT XML).
-It is tokenised and segmented as the corpus in --data was. The output is plain text with one
-line for every line of the input; its empty lines are the document boundaries of the input.
-(With --free it has one line for every document.) A name in .gz is compressed. --stream reads
-such text from the standard input and writes each document as soon as it is translated.
+It is tokenised and segmented as the corpus in --data was. The output is plain text with one line
+for every line of the input, and the same empty lines between documents. (With --free it has one
+line for every document.) A name in .gz is compressed. --stream reads such text from the standard
+input and writes each document as soon as it is translated.
 
 After an interruption, run the same command again: it continues where it stopped. Finished
 translations are kept in OUTPUT.*.partial; OUTPUT appears when everything is translated.
-OUTPUT.made.json says what the finished translation was made from: run the same command again,
-and it does nothing. An output that is a device or a FIFO has no such files; it gets the
-translation when everything is translated.
+OUTPUT.made.json then names everything that it was made from, and the same command does nothing. A
+device or a FIFO has no such files; it gets the translation when everything is translated.
 """
 
 from __future__ import annotations
@@ -216,29 +215,14 @@ def _options(args: argparse.Namespace) -> DecodingOptions:
 
 
 def _is_json_lines(output: str | None) -> bool:
-    """Whether the name of an output says that it has JSON lines, as `gtrans score` reads them."""
-    return output is not None and output.lower().removesuffix(".gz").endswith(".jsonl")
+    if output is None:
+        return False
+    return output.lower().removesuffix(".gz").endswith(".jsonl")
 
 
 def _check(args: argparse.Namespace) -> None:
-    has_text = args.input is not None
-    ways = "FILE or FOLDER with `--output-dir`; `--input` with `--output`; `--stream`"
-    given = [bool(args.sources), has_text, args.stream].count(True)
-    if given > 1:
-        raise GtransError(f"give one of: {ways}.")
-    if given == 0:
-        raise GtransError(f"nothing to translate: give {ways}.")
-    if args.sources and args.output_dir is None:
-        raise GtransError("`--output-dir` is missing: where the translation is to be written.")
-    if has_text and args.output is None:
-        raise GtransError("`--output` is missing: where the translation is to be written.")
-    if not args.sources and (args.output_dir or args.format or args.split_sentences is not None):
-        raise GtransError(
-            "`--output-dir`, `--format` and `--split-sentences` belong to FILE or FOLDER, which is "
-            "not given."
-        )
-    if args.output is not None and not has_text:
-        raise GtransError("`--output` belongs to `--input`, which is not given.")
+    _check_one_input(args)
+    _check_output(args)
     if args.sources and args.free:
         raise GtransError(
             "`--free` gives no translation for each sentence, which a document needs to keep its "
@@ -252,3 +236,28 @@ def _check(args: argparse.Namespace) -> None:
             f"`--nbest` {args.nbest}: it must be at least 1, and needs `--json`, which writes "
             "several translations of a sentence."
         )
+
+
+def _check_one_input(args: argparse.Namespace) -> None:
+    ways = "FILE or FOLDER with `--output-dir`; `--input` with `--output`; `--stream`"
+    given = [bool(args.sources), args.input is not None, args.stream]
+    if given.count(True) > 1:
+        raise GtransError(f"give one of: {ways}.")
+    if not any(given):
+        raise GtransError(f"nothing to translate: give {ways}.")
+
+
+def _check_output(args: argparse.Namespace) -> None:
+    has_text = args.input is not None
+    if args.sources and args.output_dir is None:
+        raise GtransError("`--output-dir` is missing: where the translation is to be written.")
+    if has_text and args.output is None:
+        raise GtransError("`--output` is missing: where the translation is to be written.")
+    is_about_files = args.output_dir or args.format or args.split_sentences is not None
+    if is_about_files and not args.sources:
+        raise GtransError(
+            "`--output-dir`, `--format` and `--split-sentences` belong to FILE or FOLDER, which is "
+            "not given."
+        )
+    if args.output is not None and not has_text:
+        raise GtransError("`--output` belongs to `--input`, which is not given.")
