@@ -1,15 +1,12 @@
 """The ``gtrans`` command: one entry point, one module per subcommand.
 
-A subcommand is a module ``gtrans.cli.NAME`` with
+A subcommand is a module ``gtrans.cli.NAME``, imported when it is chosen, with
 
-* a docstring, its help; ``EXAMPLE``, a command line for the help;
+* its help as docstring, and ``EXAMPLE``, a command line for the help;
 * ``NEEDS``, libraries that it needs (:mod:`gtrans.environment`);
-* ``add_arguments(parser)`` and ``run(args)``, or ``hand_over(argv)`` if it reads its own options.
-
-With ``PASSES_ON`` the words behind ``--`` become ``args.passed_on``. A command of several parts
-names their modules in ``PARTS`` and their package in ``PARTS_IN``.
-
-Only the module of the chosen subcommand is imported.
+* ``add_arguments(parser)`` and ``run(args)``, or ``hand_over(argv)`` if it reads its own options;
+* ``PASSES_ON`` if the words behind ``--`` become ``args.passed_on``;
+* ``PARTS`` and ``PARTS_IN``: modules of its parts, and their package.
 """
 
 from __future__ import annotations
@@ -52,7 +49,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _way_on(words: Sequence[str]) -> str:
-    """Return how to go on with an interrupted command."""
     command = next((word for word in words if not word.startswith("-")), "")
     keeps = command in _KEEPS_WORK
     if command == "translate":  # it prints where no file is named
@@ -85,5 +81,5 @@ def _message(error: Exception, words: Sequence[str]) -> str:
 
 
 def _discard_output() -> None:
-    """Keep Python from writing the rest of the output at exit, which would fail again."""
+    """Keep Python from writing the rest of the output at exit, which would fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

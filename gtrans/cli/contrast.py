@@ -1,18 +1,18 @@
 """Measure accuracy on contrastive sets, by phenomenon and distance.
 
-An item is a source document with its right translation and one or more wrong ones. They
-differ where only the context tells which is right. The model scores every candidate by the sum
-of the log-probabilities of its words and sentence ends, and sees the item in the unit of its
-training. An item counts as right only if the right candidate scores higher than all
-others. Where a set names the documents of its items, intervals and tests are over documents.
+An item is a source document with its right translation and one or more wrong ones, which differ
+where only the context tells which is right. The model sees the item in the unit of its training,
+and scores every candidate by the sum of the log-probabilities of its words and sentence ends. An
+item counts as right only if the right candidate scores higher than all others. Where a set names
+the documents of its items, intervals and tests are over documents.
 
 --scores judges the scores of any other program; with several systems, each is compared with the
 first by flipping its differences, document by document (items without documents: McNemar).
 --output keeps the scores of every candidate.
---shuffled-context adds a control: the same items, each with the context of another item. A model
-that uses context should be no better there than a model without context. It also says by how much
-more the right candidate wins with its own context (its margin, in nats): unlike an accuracy, this
-shows a small use of context where a model prefers one candidate whatever the context.
+--shuffled-context adds a control: the same items, each with the context of another. There, a model
+that uses context should be no better than one without. The control also shows by how much more the
+right candidate wins with its own context (its margin, in nats): unlike an accuracy, this shows a
+small use of context where a model prefers one candidate whatever the context.
 
 Published sets are read in their own formats (docs/contrastive.md describes them):
 
@@ -68,7 +68,7 @@ EXAMPLE = (
 )
 NEEDS = ()
 MODEL = "model"
-"""Name of the system of ``--path``."""
+"""The system of ``--path``."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -196,7 +196,7 @@ def _warn_of_unknown_documents(items: Sequence[Item]) -> None:
 
 
 def _items_of(args: argparse.Namespace) -> list[Item]:
-    """Read the items of all sets; raise GtransError if two sets share an item with any id."""
+    """Read the items of all sets; raise GtransError if two sets share one."""
     options = ReadOptions(args.documents and Path(args.documents), args.context)
     items: list[Item] = []
     origins: dict[tuple[object, ...], str] = {}
@@ -226,7 +226,7 @@ def _items_of(args: argparse.Namespace) -> list[Item]:
 
 
 def _checked_files(args: argparse.Namespace) -> dict[str, str]:
-    """Check the options, and return the files of other systems by name."""
+    """Check the options; return the files of other systems by name."""
     check_scoring(args)
     check_chunks(args)
     files = system_names(args.scores, "--scores")
@@ -289,7 +289,7 @@ def _result_of_file(
 
 
 class _Direction(NamedTuple):
-    """The option that says which scores of a system are better, and whether it names the system."""
+    """The option for the direction of a system's scores, and whether it names the system."""
 
     flag: str | None
     is_named: bool

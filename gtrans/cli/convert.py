@@ -7,13 +7,13 @@
                       it (config.json and model.safetensors or pytorch_model.bin).
 
 Numbers of layers, widths, global layers and shared embeddings are read from the tensors.
-The files of the subwords in IN's folder become part of the new checkpoint. Without them, --data DIR
-holds the dictionaries that the model was trained with (dict.LANG.txt, as `gtrans prepare` writes
-them). The command prints the sizes, and the renamed and ignored tensors. A model with parts that
-gtrans does not have is rejected with an error.
+The subwords' files in IN's folder become part of the new checkpoint. Without them, --data DIR
+holds the dictionaries of the model's training (dict.LANG.txt, as `gtrans prepare` writes them).
+The command prints the sizes, and the renamed and ignored tensors. A model with parts that gtrans
+does not have is rejected with an error.
 
 The new checkpoint can translate (`gtrans translate`, or `fairseq-generate DIR
---user-dir $(gtrans --user-dir) --task document_translation --path OUT.pt`) and can start training
+--user-dir $(gtrans --user-dir) --task document_translation --path OUT.pt`) and start training
 (`--init-from`, `--finetune-from-model`).
 """
 

@@ -1,15 +1,15 @@
 """Measure how much context raises the probability of the reference (CXMI).
 
-Conditional cross-mutual information (Fernandes et al. 2021) is a difference of two
-log-probabilities of the reference: that given source and context, minus that given the source
-alone. It is in nats, averaged over sentences. Above 0, context helps.
+Conditional cross-mutual information (Fernandes et al. 2021) is the log-probability of the reference
+given source and context, minus its log-probability given the source alone: in nats, averaged over
+sentences. Above 0, context helps.
 
-Both come from the same model, which gets every sentence as a document of its own where it is
-to do without context. With --without, the second comes from another model (usually a sentence
-model). The 95% interval is over documents. --output writes the values of every sentence.
+Both come from the same model; without context, every sentence is a document of its own. With
+--without, the second comes from another model (usually a sentence model). The 95% interval is over
+documents. --output writes the values of every sentence.
 
-With --shuffled-context the model also sees every sentence in a context that is not its own, which
-shows whether the true one helps more than any other would. See docs/context-use.md.
+With --shuffled-context the model also sees every sentence in the context of others, which shows
+whether the true one helps more than any other. See docs/context-use.md.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ EXAMPLE = (
 )
 NEEDS = ENGINE
 COLUMNS = ("document", "sentence", "tokens", "with_context", "without_context", "cxmi")
-"""Columns of ``--output``."""
+"""Of ``--output``."""
 OWN_FILES = ("\t".join(COLUMNS), '{"document": ')
-"""Beginnings of files that this command wrote, and may replace."""
+"""Beginnings of files that this command may replace."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -104,7 +104,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Print the CXMI of the corpus, and write the CXMI of its sentences."""
+    """Print the CXMI of the corpus, and write its sentences'."""
     _check(args)
     documents = read_parallel(args.src, args.ref, selection_of(args))
 
@@ -176,7 +176,7 @@ def _is_own_file(path: Path) -> bool:
 
 
 class _LoadedModel(NamedTuple):
-    """Models of an ensemble, their task, and the corpus in their subwords."""
+    """An ensemble, its task, and the corpus in its subwords."""
 
     models: list[Any]
     task: Any
@@ -218,7 +218,6 @@ def _sentences(
     scores: Sequence[Sequence[Tensor]],
     without: Sequence[Sequence[Tensor]],
 ) -> list[ScoredSentence]:
-    """Return the sentences of all documents from the scores of their tokens."""
     sentences = []
     for document, pair in enumerate(zip(scores, without, strict=True), start=1):
         for number, (tokens, other_tokens) in enumerate(zip(*pair, strict=True), start=1):

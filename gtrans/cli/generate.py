@@ -1,8 +1,7 @@
 """Translate a binarised split: fairseq-generate with the tasks and models of this project.
 
 All options are fairseq-generate's; no --user-dir is needed, and --task is document_translation
-unless it is given. 'gtrans translate' is the command for text, and keeps its work if it is
-interrupted.
+unless it is given. For text, use 'gtrans translate', which keeps its work if it is interrupted.
 """
 
 from __future__ import annotations

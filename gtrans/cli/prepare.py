@@ -2,9 +2,9 @@
 
 The text has one sentence per line and an empty line (or <d>, <doc ..>, OPUS's <fromDoc>)
 between documents, the same in both languages. PREFIX.LANG is a UTF-8 file, which may be gzipped
-(PREFIX.LANG.gz). Both may also be JSON lines, tables (TSV), SGM or WMT XML with document ids:
-PREFIX is then one file that has both sides, or two are named PREFIX.LANG or PREFIX.LANG.jsonl
-(.tsv). So `--train corpus/train` stands for corpus/train.en.jsonl and corpus/train.de.jsonl.
+(PREFIX.LANG.gz). JSON lines, tables (TSV), SGM or WMT XML with document ids are read, too: PREFIX
+is then one file with both sides, or two files are PREFIX.LANG or PREFIX.LANG.jsonl (.tsv). So
+`--train corpus/train` stands for corpus/train.en.jsonl and corpus/train.de.jsonl.
 All input files are checked before anything is written.
 
 After an interruption, run the same command again: it skips finished steps. If an input file

@@ -3,20 +3,19 @@
     gtrans score --hyp out.de --ref test.de --target-lang de
     gtrans score --hyp sentence=out1.de document=out2.de --ref test.de --target-lang de
 
-Every score has its full signature and a 95% confidence interval. If there are several
-systems, each is compared with the first by approximate randomisation of whole documents; p is
-adjusted for their number (Holm), and the least difference that would be detected is printed.
+Every score has its full signature and a 95% confidence interval. Further systems are compared with
+the first by approximate randomisation of whole documents; p is adjusted for their number (Holm),
+and the least difference that would be detected is printed.
 
-The empty lines of the reference (or its lines "<d>") separate the documents. A translation
-has the same lines; where the reference has a sentence and the translation an empty line, the
-translation of that sentence is empty. A translation without document boundaries gets those
-of the reference if it has as many sentences. Files may be gzipped. The command needs text
-only, so it scores the output of any program.
+Empty lines of the reference (or lines "<d>") separate documents. A translation has the same lines;
+an empty line in place of a sentence is an empty translation. A translation without document
+boundaries gets the reference's if it has as many sentences. Files may be gzipped. The command needs
+text only, so it scores the output of any program.
 
 A translation with one line for each document (`gtrans translate --free`) is recognised by the
 number of its lines. It has no sentences to align, so all systems are then scored
-over whole documents, as with --documents-only. With --resegment, translations of any layout are
-split into the sentences of the reference.
+over whole documents, as with --documents-only. --resegment splits translations of any layout into
+the sentences of the reference.
 
 All files may also be tables or JSON lines with document ids, in any order of documents.
 
@@ -107,7 +106,7 @@ _MARGIN = re.compile(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 
 def _metric(name: str) -> str:
-    """Return the key of a metric, which may be written as in sacreBLEU or a paper: BLEU, chrF++."""
+    """Return the key of a metric, also by its name in sacreBLEU or a paper: BLEU, chrF++."""
     key = re.sub(r"chrf2?(\+\+)?", r"chrf\1", name.lower().replace("-", "_"))
     if key == "bleu":
         return "s_bleu"
@@ -331,7 +330,7 @@ def _is_own_file(path: Path) -> bool:
 
 
 def _check_documents_only(args: argparse.Namespace, why: str) -> None:
-    """Raise GtransError for a score of aligned sentences; ``why``: why there are none."""
+    """Raise GtransError for a score of aligned sentences; ``why`` there are none."""
     for key in args.metrics or ():
         if key in DOCUMENT_METRICS:
             continue
@@ -363,7 +362,7 @@ def _margins(
 ) -> dict[str, float]:
     """Return the margins of ``--non-inferior`` by metric.
 
-    ``may_have_more``: whether the command may have other metrics than ``metrics``.
+    ``may_have_more``: whether there may be other metrics than ``metrics``.
     """
     margins: dict[str, float] = {}
     for word in args.non_inferior:
@@ -661,7 +660,7 @@ class _Lengths(NamedTuple):
 
 
 def _corpus_of_chunks(args: argparse.Namespace, texts: Texts, languages: _Languages) -> Corpus:
-    """Return the references with chunks by the lengths of both sides, or of the reference alone."""
+    """Return the references with chunks by the lengths of both sides, if there are sources."""
     first, *others = texts.references
     target = _lengths(first, languages.target, args.data)
     source = target
@@ -679,9 +678,9 @@ def _corpus_of_chunks(args: argparse.Namespace, texts: Texts, languages: _Langua
 
 
 def _lengths(documents: Documents, lang: str, data_dir: str | None) -> _Lengths:
-    """Return lengths in BPE tokens of a prepared folder, otherwise in words.
+    """Return lengths in BPE tokens of a prepared folder, else in words.
 
-    In text without spaces between words, characters are counted.
+    Without spaces between words, characters are counted.
     """
     tokenise: Callable[[str], str] = str
     unit = "words"

@@ -1,8 +1,8 @@
 """Describe a checkpoint, and the data and models it comes from.
 
 The command prints architecture, languages, vocabulary, preparation, unit, training, and provenance:
-the data and the model that the training began with. Two checkpoints with the same fingerprint have
-the same vocabulary, preparation and unit. A run folder is shown by its last checkpoint.
+the data and the model that the training began with. The same fingerprint means the same vocabulary,
+preparation and unit. A run folder is shown by its last checkpoint.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ def work(cfg: Any, verbose: bool) -> None:
 
 
 def _set_up_log() -> None:
-    """Log to standard output; before fairseq is imported, which otherwise logs everything."""
+    """Log to standard output; fairseq, if imported before, would log everything."""
     logging.basicConfig(
         format="%(asctime)s | %(levelname)s | %(name)s | %(message)s",
         datefmt="%Y-%m-%d %H:%M:%S",
@@ -91,7 +91,7 @@ def _set_up_log() -> None:
 
 @contextmanager
 def _short_log(verbose: bool) -> Iterator[None]:
-    """Hide fairseq's lines of all options and all layers, unless ``verbose``."""
+    """Hide fairseq's lines of options and layers, unless ``verbose``."""
     handlers = [] if verbose else list(logging.getLogger().handlers)
     for handler in handlers:
         handler.addFilter(_is_shown)

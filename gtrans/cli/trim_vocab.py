@@ -3,15 +3,14 @@
 CKPT is mBART as fairseq saves it (mbart.cc25/model.pt), or a checkpoint of this project, such
 as `gtrans convert` writes. --data is the corpus, prepared with the model's whole vocabulary
 (`gtrans prepare --reuse CKPT`, or --sentencepiece sentence.bpe.model). The command writes
-model.pt to --out, and dict.txt and sentence.bpe.model of models that have them. Prepare the
-corpus again with it, and train from the new model:
+model.pt to --out, with dict.txt and sentence.bpe.model if the model has them. Prepare the corpus
+again with it, and train from the new model:
 
   gtrans prepare --reuse OUT/model.pt ...
   gtrans train ... --init-from OUT/model.pt
 
-Special tokens, language tokens and the mask are kept. A removed subword is segmented into
-smaller kept ones, so the single characters of all kept subwords are kept as well. The logits of
-kept subwords do not change.
+Special tokens, language tokens, the mask, and the single characters of all kept subwords are kept:
+a removed subword is segmented into smaller kept ones. The logits of kept subwords do not change.
 """
 
 from __future__ import annotations

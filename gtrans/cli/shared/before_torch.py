@@ -1,6 +1,6 @@
 """Help and typing errors of ``gtrans train`` and ``gtrans generate``, before torch is loaded.
 
-A word that stands in no source is no option. The parsers check everything else.
+A word that stands in no source is no option.
 """
 
 from __future__ import annotations
@@ -30,8 +30,7 @@ _ELSEWHERE = ("--config", VERBOSE, *HELP, HELP_ALL)
 def check_words(command: str, words: Sequence[str]) -> None:
     """Reject misspelt options, with status 2, and a wrong data folder.
 
-    With ``--user-dir`` or ``--task`` other code may declare options. ``command``: ``train`` or
-    ``generate``.
+    With ``--user-dir`` or ``--task`` other code may declare options.
     """
     if "--" in words:
         words = words[: words.index("--")]
@@ -63,7 +62,6 @@ def _words() -> frozenset[str]:
 
 @cache
 def _sources() -> str:
-    """Return the sources of this package and of fairseq."""
     files = sorted(Path(__file__).parents[2].rglob("*.py"))
     fairseq = find_spec("fairseq")
     if fairseq is not None and fairseq.origin is not None:
@@ -117,7 +115,7 @@ def first_help(description: str | None, example: str) -> str:
 
 
 def asks_for_first_help(words: Sequence[str]) -> bool:
-    """Return whether this help is wanted, and not the help of an architecture."""
+    """Return whether :func:`first_help` is wanted, not an architecture's help."""
     options = words[: words.index("--")] if "--" in words else words
     flags = {word.partition("=")[0] for word in options}
     return bool(flags & set(HELP)) and not flags & {"--arch", "-a", HELP_ALL}

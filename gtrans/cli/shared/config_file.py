@@ -1,7 +1,6 @@
 """``gtrans train --config``: a YAML file of configs/ or of the user's own.
 
-Its sections and keys, as for fairseq-hydra-train, become words before the command line's, which
-therefore win.
+Its keys, as for fairseq-hydra-train, become words before the user's, which therefore win.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ class ConfigFile:
     sections: dict[str, dict[str, Any]]
 
     def words_before(self, argv: Sequence[str]) -> list[str]:
-        """Return the options of the file as words of the command line before ``argv``."""
+        """Return the file's options as words for the command line, before ``argv``."""
         given = {word.partition("=")[0] for word in argv}
         names_data = bool(argv) and not argv[0].startswith("-")
         words: list[str] = []
@@ -95,7 +94,6 @@ class ConfigFile:
         return _CHOICES[section]
 
     def _check_chosen(self, section: str, given: Set[str]) -> None:
-        """Raise GtransError for a ``_name`` without a value if no word of ``given`` chooses it."""
         flag = self._flag(section, "_name")
         others = {"-h", "--help"}
         if section == "model":
@@ -111,8 +109,10 @@ class ConfigFile:
     ) -> None:
         """Report keys that the classes chosen by ``argv`` in place of the file's do not have.
 
-        ``unread``: the words of these keys; ``options``: the names of all options. GtransError says
-        that ``argv`` chooses no other class, so the key is misspelt.
+        ``unread``: the words of these keys; ``options``: the names of all options.
+
+        Raises:
+            GtransError: ``argv`` chooses no other class, so a key is misspelt.
         """
         keys = [word.partition("=")[0].removeprefix("--").replace("-", "_") for word in unread]
         if not keys:
@@ -126,10 +126,7 @@ class ConfigFile:
         )
 
     def share_batch(self, args: argparse.Namespace, argv: Sequence[str]) -> None:
-        """Divide an update's batches, which the file gives for one device, among all processes.
-
-        Nothing is done where ``argv`` has a size of batches.
-        """
+        """Divide an update's batches, which are for one device, unless ``argv`` says their size."""
         # Imported on demand: torch needs seconds.
         from gtrans.train.launch import launched
 

@@ -51,7 +51,7 @@ def module_of(command: str) -> ModuleType:
 
 
 def dispatch(words: Sequence[str]) -> None:
-    """Run the subcommand in ``words``; exit with status 2 if there is no such command or option."""
+    """Run the subcommand in ``words``; exit with status 2 for unknown commands and options."""
     command = next((word for word in words if not word.startswith("-")), None)
     # Words before the command may ask for the help of `gtrans`, which lists all commands.
     is_known = command in COMMANDS and words[0] == command
@@ -98,7 +98,7 @@ def dispatch(words: Sequence[str]) -> None:
 
 
 def _part_of(module: ModuleType, part: str, parser: argparse.ArgumentParser) -> ModuleType:
-    """Return the module of a part of a command, which ``parser`` is then for."""
+    """Return the module of a part of a command, and name it in ``parser``."""
     parts = module.PARTS
     if part not in parts:
         hint = did_you_mean(part, parts)
@@ -110,7 +110,7 @@ def _part_of(module: ModuleType, part: str, parser: argparse.ArgumentParser) -> 
 def _parsers(
     commands: Mapping[str, str],
 ) -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
-    """Return the parser of ``gtrans`` and, by name, the parsers of ``commands`` without options."""
+    """Return the parser of ``gtrans``, and parsers of ``commands`` by name, without options."""
     parser = with_short_errors(
         argparse.ArgumentParser(
             prog="gtrans",
@@ -186,7 +186,7 @@ class _Store(argparse.Action):
 
 
 def usage_of(parser: argparse.ArgumentParser) -> str:
-    """Return the usage: positionals first, because an option of several words would take them."""
+    """Return the usage, with positionals first: options of several words would take them."""
     needed = [action for action in parser._get_optional_actions() if action.required]
     usage = parser.prog
     for actions in (parser._get_positional_actions(), needed):
@@ -197,7 +197,7 @@ def usage_of(parser: argparse.ArgumentParser) -> str:
 
 
 def with_short_errors(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
-    """Return ``parser`` with errors of one line that names the nearest option or choice."""
+    """Return ``parser`` with errors of one line that name the nearest option or choice."""
     parser.error = partial(_end, parser)  # type: ignore[method-assign]
     return parser
 

@@ -53,8 +53,8 @@ def parse(
     The task is ``document_translation`` and ``--user-dir`` this package unless they are given.
 
     Args:
-        command: the module of the command, with its help.
-        trains: whether the command makes a model, instead of reading a checkpoint.
+        command: the command's module.
+        trains: whether the command makes a model.
     """
     logging.raiseExceptions = False  # nobody may read the log any more, as after `| head`
     # fairseq composes options with hydra, which logs what it does in between.
@@ -98,7 +98,7 @@ def _import_user_dir(words: Sequence[str]) -> None:
 
 
 def architectures() -> dict[str, type[DocumentModel]]:
-    """Return the architectures of this project with their model classes, sorted by model."""
+    """Return this project's architectures with their model classes, sorted by model."""
     import_plugin()
     # fairseq imports the files of models/ in no certain order.
     names = sorted(ARCH_MODEL_REGISTRY, key=lambda arch: ARCH_MODEL_NAME_REGISTRY[arch])
@@ -150,7 +150,7 @@ def _help(
 
 
 def _add_defaults_by_arch(parser: argparse.ArgumentParser) -> None:
-    """Add to the help of a unit's options the values that architectures give them."""
+    """Add the values that architectures give them to the help of a unit's options."""
     values = [_values_of(arch) for arch in architectures()]
     for action in parser._actions:
         if action.dest not in UNIT_FIELDS or action.default is not None:
@@ -162,7 +162,6 @@ def _add_defaults_by_arch(parser: argparse.ArgumentParser) -> None:
 
 
 def _choices() -> str:
-    """Return the names of configurations, and the architectures with their sizes."""
     lines: list[str] = []
     for arch, model in architectures().items():
         title = f"  {_title(model)}:"
@@ -178,9 +177,9 @@ def _choices() -> str:
 def _add_options(
     parser: argparse.ArgumentParser, title: str, owner: Any, schema: type | None
 ) -> None:
-    """Declare the options of a task or model, grouped by purpose.
+    """Declare the options of a task or model.
 
-    The heading is the ``group`` of a field, or the docstring of the class that declares it.
+    Their heading is the ``group`` of a field, or the docstring of the class that declares it.
     """
     declared = argparse.ArgumentParser(add_help=False, conflict_handler="resolve")
     owner.add_args(declared)
@@ -204,7 +203,7 @@ def _headings(title: str, schema: type) -> dict[str, str]:
 
 
 def _values_of(arch: str) -> dict[str, Any]:
-    """Return the values that an architecture gives to options of model and units."""
+    """Return an architecture's values for options of model and units."""
     preset = argparse.Namespace()
     ARCH_CONFIG_REGISTRY[arch](preset)
     model = ARCH_MODEL_REGISTRY[arch]

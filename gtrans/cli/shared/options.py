@@ -1,4 +1,4 @@
-"""Options that several commands share: models, size, context, and what to read of a text."""
+"""Options that several commands share: models, size, context, selections of texts."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def add_chunks(group: argparse._ArgumentGroup, default: str) -> None:
 
 
 def check_chunks(args: argparse.Namespace) -> None:
-    """Raises GtransError for values of these options that are out of range."""
+    """Raises GtransError for values out of range."""
     for flag, least in (("max_doc_tokens", MIN_DOC_TOKENS), ("overlap", 0)):
         value = getattr(args, flag)
         if value is not None and value < least:
@@ -90,7 +90,7 @@ def check_chunks(args: argparse.Namespace) -> None:
 
 
 def add_scoring(parser: argparse.ArgumentParser) -> None:
-    """Add batch size, device and JSON for commands that score given translations."""
+    """Add batch size, device and ``--json``, for scores of given translations."""
     size = parser.add_argument_group("size")
     size.add_argument(
         "--max-tokens",
@@ -177,7 +177,7 @@ def add_selection(
 def selection_of(
     args: argparse.Namespace, direction: str = "", target_lang: str = ""
 ) -> TextSelection:
-    """Return the text that these options select.
+    """Return the selected text.
 
     ``direction``, ``target_lang``: used if the options give no direction.
     """

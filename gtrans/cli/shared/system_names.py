@@ -10,7 +10,7 @@ from gtrans.errors import GtransError
 
 
 def system_names(arguments: Sequence[str], flag: str = "--hyp") -> dict[str, str]:
-    """Return the file of each system by its name: NAME of NAME=FILE, or the file's name."""
+    """Return files by the names of systems: NAME of NAME=FILE, or the file's name."""
     names: dict[str, str] = {}
     for argument in arguments:
         name, equals, path = argument.partition("=")
