@@ -220,14 +220,14 @@ def task_unit(cfg: Any) -> Unit:
     return unit
 
 
-_SENTENCES, _INSTANCES = STEPS
+_SENTENCE_STEPS, _CHUNK_STEPS = STEPS
 # Fewest and most steps of a window, unless options say otherwise.
-_WINDOWS = {_SENTENCES: (5, 10), _INSTANCES: (2, 4)}
+_WINDOWS = {_SENTENCE_STEPS: (5, 10), _CHUNK_STEPS: (2, 4)}
 
 
 def stream_options(cfg: Any) -> StreamOptions:
     """Return the lengths of windows in training on streams."""
-    least, most = _WINDOWS[str(cfg.stream_of or _SENTENCES)]
+    least, most = _WINDOWS[str(cfg.stream_of or _SENTENCE_STEPS)]
     if cfg.max_window is not None:
         most = int(cfg.max_window)
         least = min(least, most) if most else least

@@ -96,9 +96,9 @@ def _changed_starts(recorded: Starts, now: Starts) -> list[str]:
         old = recorded.get(flag) or _NO_FILE
         new = now.get(flag) or _NO_FILE
         # A missing file has no digest.
-        old_identity = old["digest"] or old["path"]
-        new_identity = new["digest"] or new["path"]
-        if old_identity != new_identity:
+        old_file = old["digest"] or old["path"]
+        new_file = new["digest"] or new["path"]
+        if old_file != new_file:
             changes.append(f"{flag} {_change(old['path'], new['path'])}")
     return changes
 
