@@ -144,13 +144,6 @@ def test_loaded_and_new_parameters_have_two_rates(precision, tiny, tmp_path):
     assert halved == ("--bf16" in precision)
 
 
-def test_fp16_that_flattens_is_rejected_with_the_advice(tiny, tmp_path):
-    start = ("--init-from", tiny.checkpoints["sentence"], "--fp16", "--optimizer", "two_rate_adam")
-    line = refusal(train(tiny.run, tiny.data, tmp_path, *start))
-    assert line.startswith("`--fp16` alone flattens all parameters")
-    assert "--fp16-no-flatten-grads" in line and not list(tmp_path.iterdir())
-
-
 @pytest.mark.long
 def test_two_rates_need_a_start_and_a_start_two_rates(tiny, tmp_path):
     done = train(tiny.run, tiny.data, tmp_path / "flags", "--optimizer", "two_rate_adam")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from support.runs import GROUPS, log_of, refusal, train
+from support.runs import GROUPS, log_of, train
 from support.suites import others_long
 from support.translating import FAST, Interrupted, error, translated_parts
 
@@ -104,16 +104,7 @@ def test_items_are_scored_with_the_memory_and_counted_by_place(trained, tiny, tm
     assert list(apart["cue at distance"]) == ["2 before the chunk"]
 
 
-def test_mistakes_are_told_in_one_line(trained, tiny, stock, tmp_path, capsys):
-    """Options of other units, and scoring with an overlap."""
+def test_scoring_has_no_overlap(trained, tiny, capsys):
     sides = ("--src", tiny.text / "test.en", "--ref", tiny.text / "test.de")
     cxmi = ("cxmi", "--path", trained[0], "--data", tiny.data, *sides, "--overlap", "1", "--cpu")
     assert "`--overlap 1`: with a memory" in error([str(word) for word in cxmi], capsys)
-    for options, message in (
-        ((*SYSTEM, "--max-window", "1"), "`--max-window` must be at least 2"),
-        ((*SYSTEM, "--stream-of", "sentences"), "`--stream-of sentences`: this model takes"),
-        ((*SYSTEM, "--unit", "document", "--stream-of", "instances"), "this is no stream"),
-        (("--arch", "memory_transformer_tiny", "--stream-of", "instances"), "streams of sentences"),
-        ((*SYSTEM, "--overlap", "1"), "is for decoding"),
-    ):
-        assert message in refusal(train(stock, tiny.data, tmp_path / "refused", *options))

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.runs import PLUGIN, TRAINING, refusal
+from support.runs import PLUGIN, TRAINING
 from support.suites import others_long
 from support.toy_documents import TASKS, accuracy_after_training
 from support.untrained import memory_transformer
@@ -69,21 +69,6 @@ def test_every_sentence_is_translated_once(trained, tiny, tmp_path):
         "--cpu", stdin=text,
     )  # fmt: skip
     assert [text for _, text in interactive.lines("H")] == hypotheses
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--max-window", "1"), "`--max-window` must be at least 2, or 0"),
-        (("--min-window", "11"), "`--min-window` must be between 1 and `--max-window` 10"),
-        (("--memory-layers", "7"), "`--memory-layers` must be top, all, or layers between 0 and 1"),
-        (("--memory-size", "-1"), "`--memory-size` must be at least 0, but is -1"),
-    ],
-)
-def test_mistakes_are_one_line(options, message, tiny, tmp_path):
-    done = train(tiny, tmp_path, *options)
-    assert done.status != 0
-    assert refusal(done).startswith(message)
 
 
 # ---- learning ------------------------------------------------------------------------------------

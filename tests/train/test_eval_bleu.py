@@ -122,43 +122,6 @@ def test_two_processes_have_the_scores_of_one(tiny, tmp_path, by_commands):
     assert next(logged(log) for log in logs if "valid_d_bleu" in log) == shown
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (CHRF, "`--best-checkpoint-metric chrf` is a score of `--eval-bleu`, which is missing."),
-        (
-            ("--eval-bleu", *CHRF[:2]),
-            "`--best-checkpoint-metric chrf` needs `--maximize-best-checkpoint-metric`: the "
-            "highest score is the best.",
-        ),
-        (
-            ("--eval-bleu", "--eval-bleu-args", "beam 3"),
-            "`--eval-bleu-args` must be JSON such as '{\"beam\": 1}', but is beam 3.",
-        ),
-        (
-            ("--eval-bleu", "--eval-bleu-args", '{"beams": 3}'),
-            "`--eval-bleu-args`: there is no 'beams', only beam, max_len_a, max_len_b, min_len, "
-            "lenpen, unkpen, no_repeat_ngram_size, max_tokens.",
-        ),
-        (
-            ("--eval-bleu", "--eval-bleu-args", '{"beam": 0}'),
-            "`--eval-bleu-args` {\"beam\": 0}: `--beam` must be from 1 to 1000, but is 0.",
-        ),
-        (("--eval-bleu", "--eval-bleu-reference", "none.de"), "there is no file 'none.de'; check"),
-        (
-            ("--eval-bleu", "--eval-bleu-reference", "{text}/test.de"),
-            "{text}/test.de: it has ",
-        ),
-    ],
-    ids=lambda value: value[-1] if isinstance(value, tuple) else "",
-)  # fmt: skip
-def test_what_cannot_be_scored_is_refused_before_training(options, message, tiny, tmp_path):
-    named = [option.replace("{text}", str(tiny.text)) for option in options]
-    line = refusal(train(tiny.run, tiny.data, tmp_path, *named, "--patience", "9"))
-    assert line.startswith(message.replace("{text}", str(tiny.text)))
-    assert not list(tmp_path.glob("*.pt"))
-
-
 def test_a_folder_without_plain_text(tiny, tmp_path):
     """One of an earlier version, or made by fairseq-preprocess: the reference is given."""
     data = tmp_path / "data"

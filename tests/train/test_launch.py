@@ -9,7 +9,7 @@ import pytest
 import torch
 from fairseq.dataclass.configs import FairseqConfig
 from omegaconf import OmegaConf
-from support.runs import refusal, stock_train, train
+from support.runs import refusal, stock_train
 
 from gtrans.errors import GtransError
 from gtrans.train import launch
@@ -102,15 +102,6 @@ def test_a_gpu_with_bf16_that_is_not_used(device, has_it, given, misses, monkeyp
     monkeypatch.setattr("torch.cuda.is_bf16_supported", lambda **_: has_it)
     common = SimpleNamespace(bf16=given == "bf16", fp16=given == "fp16", amp=given == "amp")
     assert misses_bf16(common, torch.device(device)) == misses
-
-
-@pytest.mark.parametrize("address", [(), ("--distributed-init-method", "tcp://127.0.0.1:29777")])
-def test_more_processes_than_gpus_are_refused(address, tiny, stock, tmp_path):
-    """Of which fairseq would start none, and end as if it had trained."""
-    gloo = ("--distributed-backend", "gloo", "--ddp-backend", "legacy_ddp")
-    ranks = ("--distributed-world-size", "2", "--distributed-rank", "0")
-    line = refusal(train(stock, tiny.data, tmp_path, *gloo, *ranks, *address))
-    assert line.startswith("`--distributed-world-size 2`: a process is started for each GPU, ")
 
 
 def test_strangers_are_refused_under_the_own_task(tiny, stock, tmp_path, monkeypatch):

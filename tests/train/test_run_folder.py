@@ -141,34 +141,6 @@ def test_a_training_without_an_end_says_so(tiny, stock, tmp_path):
     assert line not in log_of(train(stock, tiny.data, tmp_path, updates=1))
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--copy-local-to-global",), "`--copy-local-to-global` needs `--init-from`"),
-        (("--init-other-vocabulary",), "`--init-other-vocabulary` needs `--init-from`"),
-        (("--init-dict", "d.txt"), "`--init-dict d.txt` needs `--init-from`"),
-        (("--lr-scale-pretrained", "1"), "`--lr-scale-pretrained 1` needs `--init-from`"),
-        (
-            ("--init-from", "x", "--lr-scale-pretrained", "0.5"),
-            "`--lr-scale-pretrained 0.5` needs the optimizer two_rate_adam, but this is adam",
-        ),
-        (("--gate-bias", "nan"), "`--gate-bias` must be a finite number, but is nan"),
-        (("--num-workers", "100000"), "--num-workers: must be at most "),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
-)
-def test_options_without_effect_or_limit_are_one_line(options, message, tiny, stock, tmp_path):
-    done = train(stock, tiny.data, tmp_path / "run", *options, updates=1)
-    assert done.status != 0 and message in done.stderr
-    assert not list(tmp_path.glob("run/*.pt"))
-
-
-def test_a_folder_that_is_named_twice(tiny, stock, tmp_path):
-    for data in (f"{tiny.data}:{tiny.data}", f"{tiny.data}:{tiny.data}/"):
-        line = refusal(train(stock, data, tmp_path, updates=1))
-        assert "this is the same data folder twice; name it once" in line
-
-
 # ---- changes that are meant ----------------------------------------------------------------------
 
 
