@@ -129,60 +129,60 @@ def test_few_documents_choose_nothing(
     assert (tmp_path / "my" / "valid" / "stopping.en").read_text("utf-8").count("\n\n") == 28
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("--unit", "sentence"),
-        ("--save-dir=elsewhere",),
-        ("--save-di", "elsewhere"),
-        ("--arch", "gtransformer_base"),
-        ("-a", "gtransformer_base"),
-        ("--init-from", "other.pt"),
-        ("--encoder-layers", "2"),
-        ("--validate-interval-updates", "5"),
-        ("--keep-best-checkpoints", "1"),
-        ("--target-lang", "fr"),
-    ],
-    ids=" ".join,
-)
-def test_options_that_the_command_decides(
+DECIDED = "error: `{word}` behind `--`: "
+MISTAKES: dict[str, tuple[tuple[str, ...], str]] = {
+    **{
+        f"decided: {words}": (("--", *words.split()), DECIDED)
+        for words in (
+            "--unit sentence",
+            "--save-dir=elsewhere",
+            "--save-di elsewhere",
+            "--arch gtransformer_base",
+            "-a gtransformer_base",
+            "--init-from other.pt",
+            "--encoder-layers 2",
+            "--validate-interval-updates 5",
+            "--keep-best-checkpoints 1",
+            "--target-lang fr",
+        )
+    },
+    "swapped languages": (
+        ("--source-lang", "de", "--target-lang", "en"),
+        "it translates from en to de; give `--source-lang en --target-lang de`",
+    ),
+    "no sentence model": (
+        ("--path", "{document}"),
+        "of the unit document; give a sentence model",
+    ),
+    "no subwords": (("--path", "{bare}"), "it does not store its subwords"),
+    "no checkpoint": (("--path", "{missing}"), "no.pt: there is no such checkpoint"),
+}
+
+
+@pytest.mark.parametrize(("words", "message"), MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_is_one_line(
     words: tuple[str, ...],
+    message: str,
     tiny: TinyWorld,
     text: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert adapt(tiny.checkpoints["sentence"], text, tmp_path / "my", "--", *words) == 1
-    error = capsys.readouterr().err
-    assert f"error: `{words[0]}` behind `--`: " in error and error.count("\n") == 1
-    assert not (tmp_path / "my").exists()
-
-
-def test_swapped_languages(
-    tiny: TinyWorld, text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    languages = ("--source-lang", "de", "--target-lang", "en")
-    assert adapt(tiny.checkpoints["sentence"], text, tmp_path / "my", *languages) == 1
-    error = capsys.readouterr().err
-    assert "it translates from en to de; give `--source-lang en --target-lang de`" in error
-    assert not (tmp_path / "my").exists()
-
-
-def test_mistakes_are_one_line(
-    tiny: TinyWorld, text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
     state = torch.load(tiny.checkpoints["sentence"], weights_only=True)
     del state["task_state"]["fingerprint"]
     torch.save(state, tmp_path / "bare.pt")
-    for path, further, message in (
-        (tiny.checkpoints["document"], (), "of the unit document; give a sentence model"),
-        (tmp_path / "bare.pt", (), "it does not store its subwords"),
-        (tmp_path / "no.pt", (), "no.pt: there is no such checkpoint"),
-    ):
-        capsys.readouterr()
-        assert adapt(path, text, tmp_path / "my", *further) == 1
-        error = capsys.readouterr().err
-        assert message in error and error.count("\n") == 1, error
+    places = {
+        "{document}": str(tiny.checkpoints["document"]),
+        "{bare}": str(tmp_path / "bare.pt"),
+        "{missing}": str(tmp_path / "no.pt"),
+    }
+    given = [places.get(word, word) for word in words]
+    capsys.readouterr()
+    assert adapt(tiny.checkpoints["sentence"], text, tmp_path / "my", *given) == 1
+    error = capsys.readouterr().err
+    if message == DECIDED:
+        message = message.format(word=words[1])
+    assert message in error and error.count("\n") == 1, error
     assert not (tmp_path / "my").exists()
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from support.translating import FAST, Interrupted, command, error, translated_parts
+from support.translating import FAST, Interrupted, command, translated_parts
 
 from gtrans.cli import main
 from gtrans.text.prepared_folder import load_pipeline
@@ -104,15 +104,7 @@ def test_items_are_read_in_chunks(
     assert scores("whole", "--max-doc-tokens", "200", "--overlap", "1") == pytest.approx(whole)
 
 
-def test_mistakes_are_told_in_one_line(
-    tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
-    """Other units, a free search, training and validation."""
-    argv = ("--input", tiny.text / "test.en", "--output", tmp_path / "out", *FAST)
-    sentence = command(tiny, *argv, "--overlap", "1", model="sentence")
-    assert "`--overlap 1` is for models that see documents" in error(sentence, capsys)
-    negative = command(tiny, *argv, "--overlap", "-1")
-    assert "`--overlap` must be at least 0, but is -1" in error(negative, capsys)
+def test_training_and_validation_have_no_overlap(tiny: TinyWorld, tmp_path: Path):
     training = (
         *("--arch", "gtransformer_tiny", "--save-dir", tmp_path),
         *("--optimizer", "adam", "--lr", "1e-3"),

@@ -254,6 +254,8 @@ def test_unusual_names(tiny: TinyWorld, tmp_path: Path, monkeypatch: pytest.Monk
         ({"--input": "none.en"}, "there is no file 'none.en'"),
         ({"--min-len": "100000"}, "`--min-len` must be from 0 to 1000, but is 100000"),
         ({"--beam": "0"}, "`--beam` must be from 1 to 1000, but is 0"),
+        ({"--overlap": "-1"}, "`--overlap` must be at least 0, but is -1"),
+        ({"--path": "SENTENCE", "--overlap": "1"}, "`--overlap 1` is for models that see document"),
         ({"--max-tokens": "0"}, "`--max-tokens` must be at least 1, but is 0"),
         ({"--max-doc-tokens": "3"}, "`--max-doc-tokens` must be at least 8, but is 3"),
         ({"--output": "no/folder/out.de"}, "cannot be written"),
@@ -282,6 +284,8 @@ def test_mistakes_are_told_in_one_line(
         "--output": "out.de",
         **changes,
     }
+    if flags["--path"] == "SENTENCE":
+        flags["--path"] = str(tiny.checkpoints["sentence"])
     argv = [part for pair in flags.items() for part in pair]
     assert message in error(["translate", *argv], capsys)
     assert list(tmp_path.iterdir()) == []

@@ -378,6 +378,7 @@ def test_from_python(
         ([], "nothing to translate"),
         (["a.md", "--output-dir", "o", "--stream"], "give one of"),
         (["--stream", "--output", "o"], "`--output` belongs to `--input`"),
+        (["--stream", "--workers", "2"], "`--workers` is for files and texts"),
         (["a.md", "--output-dir", "o", "--nbest", "2"], "`--nbest` 2: it must be at least 1, and"),
         (["a.md", "--output-dir", "o", "--json", "--nbest", "9"], "`--nbest` 9: a search with"),
         (["--input", "a.md", "--output", "o", "--json", "--free"], "`--json` needs the score"),

@@ -149,10 +149,11 @@ def test_no_more_processes_than_cores(
     assert f"there are {cores} cores" in capsys.readouterr().err
 
 
-def test_mistakes_are_told_in_one_line(tiny: TinyWorld, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "`--workers` is for files and texts" in error(command(tiny, "--stream", *TWO), capsys)
-    for value in ("0", "many"):
-        with pytest.raises(SystemExit):
-            main(command(tiny, "--stream", "--workers", value))
-        told = f"must be a number of processes or auto, but is '{value}'"
-        assert told in capsys.readouterr().err
+@pytest.mark.parametrize("value", ["0", "many"])
+def test_no_number_of_processes(
+    value: str, tiny: TinyWorld, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(command(tiny, "--stream", "--workers", value))
+    told = f"must be a number of processes or auto, but is '{value}'"
+    assert told in capsys.readouterr().err
