@@ -143,7 +143,8 @@ class Training:
         if cfg.restore_file and cfg.restore_file != LAST:
             return str(cfg.restore_file)
         # fairseq's `--continue-once` gives way to both.
-        return getattr(cfg, "continue_once", None) or None
+        once = getattr(cfg, "continue_once", None)
+        return str(once) if once else None
 
     # ---- the log -------------------------------------------------------------------------------
 
