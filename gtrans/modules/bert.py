@@ -365,7 +365,6 @@ class BertWeights:
     """The parameters of a BERT, to initialise an encoder of this project.
 
     Attributes:
-        dim, layers, heads, ffn_dim: sizes.
         parameters: by names of the encoder, without word embeddings.
         words: ``(subwords, dim)`` word embeddings in the order of :class:`BertSubwords`.
         mask: ``(dim,)`` the embedding of ``[MASK]``, or None.

@@ -49,7 +49,7 @@ class TokenTree:
     hypothesis moves a row of the mask, and no keys.
 
     Attributes:
-        numbers: of the layers.
+        layer_numbers: of these layers.
         width: columns in use; a step adds ``beam``.
     """
 
@@ -63,7 +63,7 @@ class TokenTree:
         """``like``: a tensor with the last dimension, type and device of the keys."""
         capacity = 64
         dim = like.size(-1)
-        self.numbers = layers
+        self.layer_numbers = layers
         self.width = 0
         self._beam = beam
         # (keys and values, layers, documents, capacity, dim)
@@ -115,12 +115,12 @@ class TokenTree:
         self._mask = F.pad(self._mask, (0, more), value=_HIDDEN)
         self._next_mask = torch.empty_like(self._mask)
 
-    def layers(self) -> dict[int, Keys]:
+    def keys_by_layer(self) -> dict[int, Keys]:
         """Return the keys by layer; the last ``beam`` columns are the step's tokens."""
         data = self._data[:, :, :, : self.width]
         mask = self._mask[:, None, :, : self.width]
         layers: dict[int, Keys] = {}
-        for index, number in enumerate(self.numbers):
+        for index, number in enumerate(self.layer_numbers):
             keys = data[0, index]
             values = data[1, index]
             layers[number] = Keys(keys, values, mask)
@@ -141,7 +141,7 @@ class TokenTree:
         return torch.stack([first, most])
 
     def drop_unused(self, first: int, most: int) -> None:
-        """Drop tokens that no hypothesis goes back to; see :meth:`unused`."""
+        """Drop tokens that no hypothesis contains; see :meth:`unused`."""
         if most == self.width:
             return
         kept = most - first
@@ -192,13 +192,13 @@ class SentenceWindow:
         # (keys and values, layers, documents, capacity, dim)
         self._data = packed.new_zeros(2, layers, documents, 0, dim)
         # (documents, capacity) the sentence of each token, -1 after the end
-        self._inside = source.sentence.new_zeros(documents, 0)
+        self._sentence_of_column = source.sentence.new_zeros(documents, 0)
         self._columns = source.sentence.new_zeros(0)
         self._width = 0
-        self._seen = packed.new_zeros(())
-        self._unseen = packed.new_full((), _HIDDEN)
-        self._outside = source.sentence.new_full((), -1)
-        self.mask = self._seen
+        self._visible = packed.new_zeros(())
+        self._hidden = packed.new_full((), _HIDDEN)
+        self._no_sentence = source.sentence.new_full((), -1)
+        self.mask = self._visible
 
     def move(self, spans: Ints, sentence: Tensor) -> None:
         """Read other sentences.
@@ -212,12 +212,13 @@ class SentenceWindow:
         if len(moved):
             self._spans = spans
             self._fill(moved)
-        inside = self._inside[:, None, : self._width]
+        inside = self._sentence_of_column[:, None, : self._width]
         is_seen = inside == sentence[:, :, None]  # (documents, beam, width)
-        mask = torch.where(is_seen, self._seen, self._unseen)
+        mask = torch.where(is_seen, self._visible, self._hidden)
         self.mask = mask[:, None]
 
     def _fill(self, moved: Ints) -> None:
+        """Copy the sentences of the documents ``moved (n,)`` into their windows."""
         first, last = self._spans[:, moved] + self._firsts[moved]
         begins = self._begins[first]
         ends = self._begins[last + 1]
@@ -227,27 +228,29 @@ class SentenceWindow:
         self._make_room(self._width)
         width = int(sizes.max())
         windows = torch.from_numpy(np.stack([moved, begins, sizes]))
-        numbers, begin, size = to_device(windows, self._inside.device)
+        numbers, begin, size = to_device(windows, self._sentence_of_column.device)
         columns = self._columns[:width]
         index = begin[:, None] + columns  # (moved, width)
         last_token = self._sentence.numel() - 1
         index.clamp_(max=last_token)
         self._data[:, :, numbers, :width] = self._packed[:, :, index]
         is_real = columns < size[:, None]
-        self._inside.index_fill_(0, numbers, -1)
+        self._sentence_of_column.index_fill_(0, numbers, -1)
         sentence = self._sentence[index]
-        self._inside[numbers, :width] = torch.where(is_real, sentence, self._outside)
+        self._sentence_of_column[numbers, :width] = torch.where(
+            is_real, sentence, self._no_sentence
+        )
 
     def _make_room(self, width: int) -> None:
-        capacity = self._inside.size(1)
+        capacity = self._sentence_of_column.size(1)
         if width <= capacity:
             return
         more = max(width - capacity, capacity)
         self._data = F.pad(self._data, (0, 0, 0, more))
-        self._inside = F.pad(self._inside, (0, more), value=-1)
-        self._columns = torch.arange(capacity + more, device=self._inside.device)
+        self._sentence_of_column = F.pad(self._sentence_of_column, (0, more), value=-1)
+        self._columns = torch.arange(capacity + more, device=self._sentence_of_column.device)
 
-    def layers(self) -> dict[int, Keys]:
+    def keys_by_layer(self) -> dict[int, Keys]:
         """Return the keys by layer."""
         data = self._data[:, :, :, : self._width]
         layers: dict[int, Keys] = {}
@@ -260,7 +263,7 @@ class SentenceWindow:
     def keep(self, documents: Tensor, numbers: Ints) -> None:
         """Drop all other documents; ``numbers`` are the same on the host."""
         self._data = self._data.index_select(2, documents)
-        self._inside = self._inside.index_select(0, documents)
+        self._sentence_of_column = self._sentence_of_column.index_select(0, documents)
         self._firsts = self._firsts[numbers]
         self._widths = self._widths[numbers]
         self._spans = self._spans[:, numbers]
@@ -294,7 +297,7 @@ class SharedSources:
         index = self._index[layer]
         return Keys(self._keys[index], self._values[index], self._mask)
 
-    def layers(self) -> dict[int, Keys]:
+    def keys_by_layer(self) -> dict[int, Keys]:
         """Return the keys by layer."""
         return {layer: self.for_layer(layer) for layer in self._index}
 
@@ -354,13 +357,12 @@ class DecodeState:
 
         Args:
             source: layout of the source batch.
-            beam: hypotheses per document.
+            beam, by_sentence: see the attributes.
             self_kinds: kind of self-attention of each decoder layer.
             group_sources: ``(source tokens, dim)`` each, for group cross-attention.
             global_sources: ``(documents, longest, dim)`` each, for cross-attention that is computed
                 as global (:func:`as_global`).
             like: any state of the model ``(.., dim)``.
-            by_sentence: positions restart in every sentence.
             context, memory: keys of context attention and recurrent memories.
         """
         documents = source.shape[0]
@@ -406,7 +408,7 @@ class DecodeState:
     def layers_of_document(self) -> list[int]:
         """Layers whose self-attention sees the whole document."""
         tree = self._trees.get("global")
-        return [] if tree is None else list(tree.numbers)
+        return [] if tree is None else list(tree.layer_numbers)
 
     def begin_behind(self, prefix: DocumentLayout, pairs: tuple[Tensor, Tensor] | None) -> None:
         """Begin behind a prefix, whole sentences that all hypotheses of a document share.
@@ -456,7 +458,7 @@ class DecodeState:
                 tree.begin_step(opens.view(-1, self.beam))
             else:
                 tree.begin_step()
-        self.layers = self._layers()
+        self.layers = self._keys_of_layers()
 
     def _count(self, opens: Tensor) -> None:
         if self.most_sentences > 1:
@@ -491,13 +493,13 @@ class DecodeState:
             spans = np.stack([earliest, latest])
             self._window.move(spans, self.sentence.view(-1, self.beam))
 
-    def _layers(self) -> list[LayerKeys]:
-        sources = _layers_of(self._global_sources)
-        context = _layers_of(self.context)
-        memory = _layers_of(self.memory)
-        windows = _layers_of(self._window)
-        group_trees = _layers_of(self._trees.get("group"))
-        global_trees = _layers_of(self._trees.get("global"))
+    def _keys_of_layers(self) -> list[LayerKeys]:
+        sources = _keys_by_layer(self._global_sources)
+        context = _keys_by_layer(self.context)
+        memory = _keys_by_layer(self.memory)
+        windows = _keys_by_layer(self._window)
+        group_trees = _keys_by_layer(self._trees.get("group"))
+        global_trees = _keys_by_layer(self._trees.get("global"))
         layers = []
         for number in range(self._depth):
             # Group attention that is computed as global attention reads what that reads.
@@ -546,8 +548,8 @@ class DecodeState:
                 shared.keep(documents)
 
 
-def _layers_of(keys: TokenTree | SentenceWindow | SharedSources | None) -> dict[int, Keys]:
-    return {} if keys is None else keys.layers()
+def _keys_by_layer(keys: TokenTree | SentenceWindow | SharedSources | None) -> dict[int, Keys]:
+    return {} if keys is None else keys.keys_by_layer()
 
 
 def as_global(kind: str, source: DocumentLayout) -> bool:

@@ -150,15 +150,10 @@ class Embedder(nn.Module):
         has_combined_attention: bool = False,
         sinusoid: str = "fairseq",
     ) -> None:
-        """Make an embedder.
+        """``scale``: factor of the word embeddings.
 
-        Args:
-            dim: width of the model.
-            scale: factor of the word embeddings.
-            dropout: of the sum.
-            by_sentence: positions restart in every sentence.
-            has_combined_attention: some layer combines group and global attention.
-            sinusoid: one of :data:`SINUSOIDS`.
+        ``by_sentence``: positions restart in every sentence. ``has_combined_attention``: some layer
+        combines group and global attention. ``sinusoid``: one of :data:`SINUSOIDS`.
         """
         super().__init__()
         self.scale = scale

@@ -612,23 +612,22 @@ def attention_plan(
         padded_keys.append(key_index)
         # Causal attention with a query for every key needs no mask: the kernel has a flag for it.
         is_square = bool((query_lengths == key_lengths).all())
-        mask: NDArray[np.bool_] | None = None
+        mask: Tensor | None = None
         if causal and not is_square:
-            offset = key_lengths - query_lengths
-            last = offset[:, None] + np.arange(rows)  # (members, rows)
-            last = _with_rows(last, segments, 0)
-            mask = np.arange(columns) <= last[:, None, :, None]
+            last_keys = _last_keys(query_lengths, key_lengths, rows, segments)
+            mask = torch.from_numpy(np.arange(columns) <= last_keys)
         # A causal query never looks beyond itself, so padding after it needs no mask.
         elif not causal and (key_lengths != columns).any():
-            mask = key_index[:, None, None, :] >= 0
+            is_key = key_index[:, None, None, :] >= 0
             # Rows of padding see something, so that their softmax is a number.
-            mask[len(members) :] = True
+            is_key[len(members) :] = True
+            mask = torch.from_numpy(is_key)
         bucket = Bucket(
             segments=segments,
             query=rows,
             key=columns,
             causal=causal and is_square,
-            mask=None if mask is None else torch.from_numpy(mask),
+            mask=mask,
         )
         buckets.append(bucket)
     query_gather = gather_of(padded_queries, queries)
@@ -645,6 +644,14 @@ def attention_plan(
         consecutive=query.cover(queries) and key.cover(keys),
         longest=(_most(query.lengths), _most(key.lengths)),
     )
+
+
+def _last_keys(query_lengths: Ints, key_lengths: Ints, rows: int, segments: int) -> Ints:
+    """``(segments, 1, rows, 1)`` the last key that each query of a causal bucket sees."""
+    offset = key_lengths - query_lengths
+    last = offset[:, None] + np.arange(rows)  # (members, rows)
+    padded: Ints = _with_rows(last, segments, 0)
+    return padded[:, None, :, None]
 
 
 def _begins(lengths: Ints) -> Tensor:
@@ -700,7 +707,7 @@ def rounded_width(tokens: int) -> int:
 
 
 def _next_of(number: int, between: int) -> int:
-    """Return ``number`` rounded up to one of ``between`` numbers in each octave."""
+    """Return ``number`` rounded up to one of ``between`` numbers between powers of two."""
     octave = 1 << (number.bit_length() - 1)
     step = max(octave // between, 1)
     steps = -(-number // step)
@@ -754,8 +761,7 @@ def segment_attention(
     Args:
         query: ``(queries, dim)`` projected and packed, as the result.
         key, value: ``(keys, dim)`` projected and packed.
-        plan: the segments.
-        heads: how many.
+        plan, heads: the segments, and the number of heads.
         dropout: of the weights.
     """
     if plan.query is not None:

@@ -223,13 +223,7 @@ def memory_plan(
         shapes: one of :data:`gtrans.modules.group_attention.SHAPES`.
         steps: one of :data:`gtrans.modules.STEPS`.
     """
-    parts = Segments.of_lengths(layout.sentence_lengths)
-    counts = layout.sentence_counts.numpy()
-    if steps == "instances":
-        parts = Segments.of_lengths(layout.document_lengths)
-        counts = np.ones_like(counts)
-        if layout.chunks is not None:
-            counts = layout.chunks.gt(0).sum(1).numpy()
+    parts, counts = _steps_of(layout, steps)
     order = np.argsort(-counts, kind="stable")
     before = counts.cumsum() - counts
     first = before[order]
@@ -274,6 +268,17 @@ def memory_plan(
         to_layout=torch.from_numpy(to_layout),
         reading=attention_plan(parts, memories, tokens, shapes=shapes),
     )
+
+
+def _steps_of(layout: DocumentLayout, steps: str) -> tuple[Segments, Ints]:
+    """Return the tokens of every step, and ``(documents,)`` numbers of steps."""
+    counts: Ints = layout.sentence_counts.numpy()
+    if steps != "instances":
+        return Segments.of_lengths(layout.sentence_lengths), counts
+    chunks = Segments.of_lengths(layout.document_lengths)
+    if layout.chunks is None:
+        return chunks, np.ones_like(counts)
+    return chunks, layout.chunks.gt(0).sum(1).numpy()
 
 
 class _Writing(NamedTuple):

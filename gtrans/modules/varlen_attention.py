@@ -26,8 +26,7 @@ def suits(query: Tensor, plan: AttentionPlan, heads: int, dropout: float) -> boo
         query: ``(queries, dim)``.
         plan: its segments must be consecutive: keys in no segment would get no gradient instead of
             a zero one.
-        heads: how many.
-        dropout: of the weights.
+        heads, dropout: number of heads, and the weights' dropout.
     """
     head = query.size(1) // heads
     return (
@@ -46,11 +45,7 @@ def varlen_attention(
 ) -> Tensor:
     """Eq 6 without its mask, of packed, projected tokens; needs :func:`suits`.
 
-    Args:
-        query: ``(queries, dim)``, as the result.
-        key, value: ``(keys, dim)``.
-        plan: the segments.
-        heads: how many.
+    ``query`` and the result are ``(queries, dim)``, ``key`` and ``value (keys, dim)``.
     """
     q = query.view(query.size(0), heads, -1)
     k = key.view(key.size(0), heads, -1)
