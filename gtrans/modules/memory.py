@@ -304,7 +304,7 @@ class RecurrentMemory(ResidualLayer):
     def __init__(self, spec: LayerSpec, memory: MemorySpec, number: int = 0) -> None:
         # Updates are post-norm in every model: with pre-norm, M would grow without bound.
         super().__init__(replace(spec, pre_norm=False))
-        self.memory = memory
+        self.memory_spec = memory
         self.number = number
         self.pre_norm = spec.pre_norm
         self.initial = nn.Parameter(torch.randn(memory.size, spec.dim))
@@ -336,21 +336,22 @@ class RecurrentMemory(ResidualLayer):
         if self.pre_norm and self.output_attn_layer_norm is not None:
             states = self.output_attn_layer_norm(h)
         earlier = flow.earlier.get(number)
-        limited = torch.is_grad_enabled() and self.memory.bptt > 0
+        bptt = self.memory_spec.bptt
+        is_truncated = torch.is_grad_enabled() and bptt > 0
         if earlier is None:
-            unlimited = torch.is_grad_enabled() and self.memory.bptt < 0
-            with torch.set_grad_enabled(unlimited):
-                read, after = self._recur(states, plan, start)
+            # The first pass (MemorySpec.passes).
+            is_unlimited = torch.is_grad_enabled() and bptt < 0
+            with torch.set_grad_enabled(is_unlimited):
+                by_step, after = self._recur(states, plan, start)
             # The initial memory is trained through the steps that read it.
-            read[0] = start
+            by_step[0] = start
             flow.leaving[number] = after.detach()[plan.inverse]
-        if limited and earlier is not None:
-            read = [start, *self._update_each(earlier, plan)]
-        if limited:
-            flow.earlier[number] = EarlierPass(states, read)
-        by_step = torch.cat(read)
-        memories = by_step[plan.to_layout].flatten(0, 1)
-        if len(read) == 1 and self.training:
+        if is_truncated and earlier is not None:
+            by_step = [start, *self._update_each(earlier, plan)]
+        if is_truncated:
+            flow.earlier[number] = EarlierPass(states, by_step)
+        memories = torch.cat(by_step)[plan.to_layout].flatten(0, 1)
+        if len(by_step) == 1 and self.training:
             # No step reads an update, but DistributedDataParallel needs a gradient, even
             # a zero one, for every parameter.
             total = sum(parameter.sum() for parameter in self.parameters())
@@ -361,7 +362,7 @@ class RecurrentMemory(ResidualLayer):
     def _read(self, h: Tensor, attend: Callable[[Tensor], Tensor]) -> Tensor:
         """Eq 5."""
         norm = self.output_attn_layer_norm
-        if self.memory.output == "printed":
+        if self.memory_spec.output == "printed":
             return attend(h)
         if norm is not None and not self.pre_norm:
             return self._residual(h, norm, attend)
@@ -416,8 +417,9 @@ class RecurrentMemory(ResidualLayer):
         return updated.view(memory.shape)
 
     def _slot_signal(self) -> Tensor:
-        numbers = torch.arange(self.memory.size, device=self.initial.device)
-        signal: Tensor = self.sinusoid(numbers, self.memory.size)
+        size = self.memory_spec.size
+        numbers = torch.arange(size, device=self.initial.device)
+        signal: Tensor = self.sinusoid(numbers, size)
         return signal.to(self.initial)
 
     def prepare(self, flow: MemoryFlow, documents: int) -> tuple[Tensor, Tensor]:

@@ -63,7 +63,7 @@ def as_written(memory: RecurrentMemory, sentences: list[Tensor]) -> list[Tensor]
             m = memory.final_layer_norm(m + memory.fc2(memory.fc1(m).relu()))
         read = attend(memory.output_attn, h, m)
         norm = memory.output_attn_layer_norm
-        outputs.append(read if memory.memory.output == "printed" else norm(h + read))
+        outputs.append(read if memory.memory_spec.output == "printed" else norm(h + read))
     return outputs
 
 

@@ -152,7 +152,7 @@ def memory_gain(run: TrainingRun, args: argparse.Namespace) -> MemoryGain:
     gains = MemoryGain(
         label=run.label,
         path=path,
-        size=memories[0].memory.size,
+        size=memories[0].memory_spec.size,
         system=type(model).__name__,
     )
     drawn = [with_random_memories(model, number + 1) for number in range(DRAWS)]
@@ -172,7 +172,7 @@ def with_random_memories(model: nn.Module, seed: int) -> nn.Module:
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         for memory in _memories(clone):
-            fresh = RecurrentMemory(memory.spec, memory.memory, memory.number)
+            fresh = RecurrentMemory(memory.spec, memory.memory_spec, memory.number)
             memory.load_state_dict(fresh.state_dict())
     return clone
 
