@@ -1,4 +1,4 @@
-"""A Transformer whose layers attend to a context that another encoder has encoded.
+"""A Transformer whose layers attend to a context, encoded by a frozen BERT or an own encoder.
 
 Guo Zhiyu, "Incorporating BERT into Document-Level Neural Machine Translation", master's thesis,
 2021.
@@ -120,8 +120,9 @@ PRESETS = {
 def neighbours_of(tokens: Tensor, index: Tensor, pad: int, eos: int) -> Tensor:
     """Return the words at ``index``; a row without any gets ``</s>``."""
     words = tokens_at(tokens, index, pad)
-    first = torch.arange(words.size(1), device=words.device) == 0
-    return torch.where(words.eq(pad) & first, eos, words)
+    is_first = torch.arange(words.size(1), device=words.device) == 0
+    is_empty_row = words.eq(pad) & is_first
+    return torch.where(is_empty_row, eos, words)
 
 
 class ContextEncoder(nn.Module):
@@ -144,7 +145,7 @@ class ContextEncoder(nn.Module):
 
 @dataclass(frozen=True, kw_only=True)
 class ContextPlanner(Planner):
-    """Plans windows or (without ``current_sentence``) sentences; the encoder reads one sentence.
+    """Plans windows, or sentences if a batch has no ``current_sentence``.
 
     Attributes:
         context_input: one of :data:`CONTEXT_INPUTS`; None: no layer attends to a context.
@@ -157,36 +158,42 @@ class ContextPlanner(Planner):
 
         Windows add ``current``, the places of the tokens of current sentences
         (:func:`gtrans.models.base.planning.chosen_index`), and ``neighbours``, the places of the
-        others. A context adds its layout ``context``, its attention plans ``in_context``, and
-        ``context_lengths (batch,)``.
+        others. A context adds ``context_layout``, ``context_lengths (batch,)``, and ``in_context``,
+        the plans of its own attention.
         """
         tokens = net_input["src_tokens"]
         plan = Plan()
         is_neighbour = torch.zeros_like(tokens, dtype=torch.bool)
         sentences = tokens
         if "current_sentence" in net_input:
-            window = self.source_layout(tokens)
-            is_current = window.sentence.eq(net_input["current_sentence"][window.row])
-            in_window = window.pad(is_current.long()).bool()
-            is_neighbour = tokens.ne(self.pad) & ~in_window
-            plan["current"] = chosen_index(in_window)
+            is_current = self._in_current_sentence(tokens, net_input["current_sentence"])
+            is_neighbour = tokens.ne(self.pad) & ~is_current
+            plan["current"] = chosen_index(is_current)
             sentences = tokens_at(tokens, plan["current"], self.pad)
         layout = self.source_layout(sentences)
         if self.context_input == "words":
-            # Room for `</s>` in rows without neighbours.
-            neighbours = F.pad(chosen_index(is_neighbour), (0, 1), value=-1)
-            plan["neighbours"] = neighbours[:, : max(neighbours.size(1) - 1, 1)]
-            words = neighbours_of(tokens, plan["neighbours"], self.pad, self.eos)
-            context = DocumentLayout.of_source(words, self.pad, self.eos)
+            index = chosen_index(is_neighbour)
+            if index.size(1) == 0:  # room for `</s>`
+                index = F.pad(index, (0, 1), value=-1)
+            plan["neighbours"] = index
+            words = neighbours_of(tokens, index, self.pad, self.eos)
+            context_layout = DocumentLayout.of_source(words, self.pad, self.eos)
         elif self.context_input == "bert" and "context_lengths" in net_input:
-            context = DocumentLayout.of_rows(net_input["context_lengths"])
+            context_layout = DocumentLayout.of_rows(net_input["context_lengths"])
         else:
             return plan | self.source_rows(layout)
-        plan |= self.source_rows(layout, context.document_lengths)
-        plan["context"] = context
-        plan["in_context"] = self_plans(context, ("global",), self.shapes)
-        plan["context_lengths"] = context.document_lengths
+        context_lengths = context_layout.document_lengths
+        plan |= self.source_rows(layout, context_lengths)
+        plan["context_layout"] = context_layout
+        plan["in_context"] = self_plans(context_layout, ("global",), self.shapes)
+        plan["context_lengths"] = context_lengths
         return plan
+
+    def _in_current_sentence(self, tokens: Tensor, current_sentence: Tensor) -> Tensor:
+        """Return ``(batch, length)`` whether a token is in the current sentence."""
+        window = self.source_layout(tokens)
+        is_current = window.sentence.eq(current_sentence[window.row])
+        return window.pad(is_current.long()).bool()
 
 
 @register_system("bert_context_transformer", BertContextConfig, PRESETS)
@@ -204,7 +211,7 @@ class BertContextTransformer(DocumentModel):
 
     @classmethod
     def bert_use(cls, cfg: Any) -> str | None:
-        """Return ``BERT_FEATURES`` unless the context is read as words or not at all."""
+        """Return ``BERT_FEATURES`` if layers attend to BERT."""
         cfg = resolve_sizes(cfg, cls.options, cls.presets)
         reads_bert = cfg.bert_integration != "none" and cfg.context_input == "bert"
         return BERT_FEATURES if reads_bert else None
@@ -239,33 +246,26 @@ class BertContextTransformer(DocumentModel):
                 continue
             layers: Any = getattr(self, side).layers
             for layer in layers:
-                spec = layer.spec
-                layer.context_attn = ContextAttention(
-                    MultiheadAttention(spec.dim, spec.heads, spec.attention_dropout, width),
-                    str(cfg.combine),
-                    context_first=side == "decoder",
-                    gate_bias=cfg.context_gate_bias,
-                    drop_net=float(cfg.drop_net),
-                    norm=spec.norm() if str(cfg.context_place) == "behind" else None,
-                )
+                layer.context_attn = _context_attention(cfg, side, layer.spec, width)
 
     @property
     def bert_whitening(self) -> Whitening | None:
-        """The map that whitens BERT's output, or None."""
+        """The map that whitens BERT's output."""
         return self.whitening
 
     def encode(self, source: Mapping[str, Any]) -> EncoderOutput:
         """Encode sentences with their contexts.
 
         ``source``: ``src_tokens (batch, length)`` windows or sentences, padded on the right; for
-        windows ``current_sentence (batch,)``; with a BERT ``context_states (context tokens, BERT's
-        width)``, packed, and ``context_lengths (batch,)``.
+        windows ``current_sentence (batch,)``; with a BERT ``context_states (context tokens,
+        width)`` and ``context_lengths (batch,)``.
         """
         src_tokens: Tensor = source["src_tokens"]
         plan: Plan = source.get("plan") or self.planner.on_device(source)
-        context, lengths = None, plan.get("context_lengths")
-        if lengths is not None:
-            context = PackedContext(self._context_states(source, plan), lengths)
+        context = None
+        if "context_lengths" in plan:
+            states = self._context_states(source, plan)
+            context = PackedContext(states, plan["context_lengths"])
         if "current" in plan:
             src_tokens = tokens_at(src_tokens, plan["current"], self.encoder.frame.pad)
         encoded: EncoderOutput = self.encoder(src_tokens, context=context, plan=plan)
@@ -275,9 +275,9 @@ class BertContextTransformer(DocumentModel):
         if self.whitening is not None:
             states: Tensor = self.whitening(source["context_states"])
         else:
-            pad, eos = self.encoder.frame.pad, self.encoder.frame.eos
-            words = neighbours_of(source["src_tokens"], plan["neighbours"], pad, eos)
-            states = self.encoder.embedded(words, plan["context"])
+            frame = self.encoder.frame
+            words = neighbours_of(source["src_tokens"], plan["neighbours"], frame.pad, frame.eos)
+            states = self.encoder.embedded(words, plan["context_layout"])
         if self.context_encoder is not None:
             states = self.context_encoder(states, LayerInputs(plan["in_context"], {}))
         return states
@@ -287,3 +287,16 @@ class BertContextTransformer(DocumentModel):
         reads_context = self.whitening is not None or self.context_input == "words"
         context_input = self.context_input if reads_context else None
         return super().new_planner(context_input=context_input, **further)
+
+
+def _context_attention(cfg: Any, side: str, spec: LayerSpec, width: int) -> ContextAttention:
+    attention = MultiheadAttention(spec.dim, spec.heads, spec.attention_dropout, width)
+    is_sublayer = str(cfg.context_place) == "behind"
+    return ContextAttention(
+        attention,
+        str(cfg.combine),
+        context_first=side == "decoder",
+        gate_bias=cfg.context_gate_bias,
+        drop_net=float(cfg.drop_net),
+        norm=spec.norm() if is_sublayer else None,
+    )

@@ -10,9 +10,9 @@ Hierarchical Attention Networks", EMNLP 2018.
 §3        k = 3 sentences before: ``HanTransformer.inputs``
 ========  =============================================================================
 
-A sentence attends to states that earlier sentences have without any context, so a finished
-translation is read once and kept (:class:`History`). With the decoder's side a document is
-translated sentence after sentence.
+A sentence attends to the states of earlier sentences without context, so a finished translation is
+read once and kept (:class:`History`). With the decoder's side a document is translated sentence
+after sentence.
 """
 
 from collections.abc import Mapping, Sequence
@@ -59,9 +59,9 @@ class History:
     """The last sentences of the documents of a batch, the nearest first.
 
     Attributes:
-        source: the encoder's states of each sentence.
-        target: the decoder's states of its translation, ``(words, groups * dim)``.
-        encoded: the current sentences without context, until their translation is known.
+        source: the encoder's states of sentences.
+        target: the decoder's states of translations, ``(words, layer groups * dim)``.
+        encoded: the current sentences, until they are translated.
     """
 
     source: list[PackedContext] = field(default_factory=list)
@@ -69,7 +69,7 @@ class History:
     encoded: EncoderOutput | None = None
 
     def following(self, documents: Tensor) -> "History":
-        """Return the history before the next sentences of these documents."""
+        """Return the history before the next sentences of ``documents (n,)``."""
         source = [sentence.chosen(documents) for sentence in self.source]
         target = [sentence.chosen(documents) for sentence in self.target]
         return History(source, target)
@@ -83,7 +83,8 @@ class History:
 
 
 def _joined(histories: Sequence[list[PackedContext]]) -> list[PackedContext]:
-    return [PackedContext.joined(sentences) for sentences in zip(*histories, strict=True)]
+    at_each_distance = zip(*histories, strict=True)
+    return [PackedContext.joined(sentences) for sentences in at_each_distance]
 
 
 class HanPlanner(Planner):
@@ -92,35 +93,34 @@ class HanPlanner(Planner):
     def source(self, net_input: Mapping[str, Any]) -> Plan:
         """Add ``current`` (:func:`current_tokens`) and ``encoder_before``."""
         layout = self.source_layout(net_input["src_tokens"])
-        before = sentences_before(layout, layout.sentence_lengths, self.shapes)
-        added = {"current": current_tokens(layout), "encoder_before": before}
-        return self.source_rows(layout) | added
+        plan = self.source_rows(layout)
+        plan["current"] = current_tokens(layout)
+        plan["encoder_before"] = sentences_before(layout, layout.sentence_lengths, self.shapes)
+        return plan
 
     def target(
         self,
         net_input: Mapping[str, Any],
         source: DocumentLayout,
-        context: Tensor | None = None,
+        context_lengths: Tensor | None = None,
     ) -> Plan:
-        """Add ``words``, ``current_words`` and ``decoder_before`` where the decoder attends."""
-        plan = super().target(net_input, source, context)
+        """Add ``words``, ``current_words`` and ``decoder_before`` if the decoder uses them."""
+        plan = super().target(net_input, source, context_lengths)
         if self.reuses_prefix_states:
             return plan
         layout, tokens = plan["target"], net_input["prev_output_tokens"]
         words = lengths_without_end(layout, tokens, self.eos, layout.sentence_lengths)
-        before = sentences_before(layout, words, self.shapes)
-        added = {
-            "words": words,
-            "current_words": current_tokens(layout),
-            "decoder_before": before,
-        }
-        return plan | added
+        plan["words"] = words
+        plan["current_words"] = current_tokens(layout)
+        plan["decoder_before"] = sentences_before(layout, words, self.shapes)
+        return plan
 
 
 def current_tokens(layout: DocumentLayout) -> Tensor:
-    """Return the numbers of the tokens of the last sentence of every row."""
+    """Return ``(n,)`` the packed tokens of the last sentence of every row."""
     last = layout.sentence_counts[layout.row] - 1
-    return layout.sentence.eq(last).nonzero().squeeze(1)
+    is_current = layout.sentence.eq(last)
+    return is_current.nonzero().squeeze(1)
 
 
 class HanEncoder(Encoder):
@@ -141,7 +141,7 @@ class HanEncoder(Encoder):
         Args:
             src_tokens: ``(batch, length)``, padded on either side.
             src_lengths: unused.
-            memory: the sentences before each row, if rows are single sentences.
+            memory: the sentences before each row, a single sentence.
             plan: None: it is made now.
         """
         if plan is None:
@@ -151,16 +151,17 @@ class HanEncoder(Encoder):
             memory.encoded = encoded
         if self.han is None:
             return encoded
-        h, layout = encoded.states, encoded.layout
+        states, layout = encoded.states, encoded.layout
         if memory is None:
             current = plan["current"]
-            refined = self.han(h[current], h, plan["encoder_before"])
-            return replace(encoded, states=h.index_copy(0, current, refined))
-        # Each word of a document reads its history as a hypothesis does.
-        padded = layout.align(h)
+            refined = self.han(states[current], states, plan["encoder_before"])
+            return replace(encoded, states=states.index_copy(0, current, refined))
+        # Each word of a document attends to its history as the word of a hypothesis does.
+        padded = layout.align(states)
+        words = padded.flatten(0, 1)
         sources = [self.han.sources(sentence) for sentence in memory.source]
-        read = self.han.step(padded.flatten(0, 1), sources).view_as(padded)
-        return replace(encoded, states=read[layout.row, layout.position])
+        refined = self.han.step(words, sources).view_as(padded)
+        return replace(encoded, states=refined[layout.row, layout.position])
 
 
 class HanDecoder(Decoder):
@@ -175,28 +176,31 @@ class HanDecoder(Decoder):
         memory: Any = None,
         plan: Plan | None = None,
     ) -> tuple[Tensor, DocumentLayout]:
-        """Return states; only a row's last sentence sees the others."""
+        """Return states; the last sentence of a row sees the others."""
         if plan is None:
             plan = self.plan_target(prev_output_tokens, encoder_out)
         features, layout = super().states(prev_output_tokens, encoder_out, None, plan)
         if self.han is None:
             return features, layout
         current, before = plan["current_words"], plan["decoder_before"]
-        refined = [self.han(h[current], h, before) for h in features]
+        refined = []
+        for h in features:  # a layer group's
+            refined.append(self.han(h[current], h, before))
         return features.index_copy(1, current, torch.stack(refined)), layout
 
     def states_without_context(
         self, prev_output_tokens: Tensor, encoder_out: EncoderOutput
     ) -> PackedContext:
-        """Return ``(words, groups * dim)`` states of finished translations, one a row."""
+        """Return ``(words, layer groups * dim)`` states of finished translations, one a row."""
         plan = self.plan_target(prev_output_tokens, encoder_out)
         words = plan["words"]
         features, layout = super().states(prev_output_tokens, encoder_out, plan=plan)
-        real = layout.position < words[layout.row]
-        return PackedContext(features[:, real].transpose(0, 1).flatten(1), words)
+        is_word = layout.position < words[layout.row]
+        of_words = features[:, is_word].transpose(0, 1)
+        return PackedContext(of_words.flatten(1), words)
 
     def begin(self, encoder_out: EncoderOutput, beam: int, memory: Any = None) -> DecodeState:
-        """Return the state before the first token, with the history of every row."""
+        """Return the state before the first token, with histories."""
         state = super().begin(encoder_out, beam)
         if self.han is not None and memory is not None:
             state.further_sources = [self.han.sources(sentence) for sentence in memory.target]
@@ -215,7 +219,7 @@ class HanDecoder(Decoder):
 
 @register_system("han_transformer", HanTransformerConfig, PRESETS)
 class HanTransformer(SentenceTransformer):
-    """HAN: the last states attend to the words of earlier sentences, then to the sentences."""
+    """HAN: the last states attend to words of earlier sentences, then to the sentences."""
 
     encoder: HanEncoder
     decoder: HanDecoder
@@ -231,10 +235,11 @@ class HanTransformer(SentenceTransformer):
         """Add hierarchical attention on the chosen sides."""
         self.history_size = int(cfg.context_before or 0)
         for side in ("encoder", "decoder"):
-            han = None
+            stack = getattr(self, side)
+            stack.han = None
             if cfg.unit == "window" and cfg.han_side in ("both", side):
-                han = HierarchicalAttention(self.layer_spec(cfg, side))
-            getattr(self, side).han = han
+                spec = self.layer_spec(cfg, side)
+                stack.han = HierarchicalAttention(spec)
 
     @property
     def reuses_prefix_states(self) -> bool:
@@ -242,7 +247,7 @@ class HanTransformer(SentenceTransformer):
         return self.decoder.han is None
 
     def begin_decoding(self, source: Mapping[str, Any], beam: int) -> DecodeState:
-        """Encode rows; ``source["memory"]``: history of single sentences."""
+        """Encode rows and begin a search; ``source["memory"]``: the history of sentences."""
         return self.decoder.begin(self.encode(source), beam, source.get("memory"))
 
     def new_memory(self) -> History:
@@ -251,12 +256,13 @@ class HanTransformer(SentenceTransformer):
 
     @torch.no_grad()
     def remember(self, prev_output_tokens: Tensor, memory: History) -> None:
-        """Put sentences and their finished translations in front of ``memory``."""
+        """Put sentences and their translations in front of ``memory``."""
         encoded = memory.encoded
         if encoded is None:
             raise ValueError("the sentences have not been encoded with this memory")
+        size = self.history_size
         source = PackedContext(encoded.states, encoded.layout.document_lengths)
-        memory.source = [source, *memory.source][: self.history_size]
+        memory.source = [source, *memory.source][:size]
         if self.decoder.han is not None:
             target = self.decoder.states_without_context(prev_output_tokens, encoded)
-            memory.target = [target, *memory.target][: self.history_size]
+            memory.target = [target, *memory.target][:size]

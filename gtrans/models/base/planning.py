@@ -5,11 +5,10 @@ by the data workers, otherwise from a copy of the tokens (:meth:`Planner.on_devi
 
 ===================================  ============================================================
 ``source``, ``target``               layouts of the encoder's output and of the decoder's input
-``encoder``, ``decoder``, ``cross``  attention plans, by kind
-``encoder_memory``,                  plans of memories, where there are any
+``encoder``, ``decoder``, ``cross``  attention plans, by name
+``encoder_memory``,                  plans of memories, if any
 ``decoder_memory``
-``in_several``                       ``(target tokens,)`` whether the source of a token has several
-                                     sentences
+``in_several``                       ``(target tokens,)`` whether the source has several sentences
 ===================================  ============================================================
 """
 
@@ -57,9 +56,9 @@ class Planner:
     Attributes:
         opening, eos: ids of decoder input, see
             :meth:`gtrans.modules.group_attention.DocumentLayout.of_target`.
-        closing: id of the last token of every source sentence.
-        attention: for ``encoder``, ``decoder`` and ``cross`` the attention plans to make:
-            ``group``, ``global``, ``context``.
+        closing: id of the last token of a source sentence.
+        attention: the plans to make for ``encoder``, ``decoder`` (:func:`self_plans`) and ``cross``
+            (:func:`cross_plans`).
         memory_sizes: vectors of a memory, for the sides that have memories.
         memory_step: one of :data:`gtrans.modules.STEPS`.
         reuses_prefix_states: translations of one source share the states of a common prefix.
@@ -117,55 +116,60 @@ class Planner:
         layout = self.source_layout(net_input["src_tokens"])
         return self.source_rows(layout.divided(net_input.get("chunks")))
 
-    def source_rows(self, layout: DocumentLayout, context: Tensor | None = None) -> Plan:
-        """Return the encoder's part; ``context (batch,)``: tokens of each context."""
-        attention = self_plans(layout, self.attention["encoder"], self.shapes, context)
-        return {"source": layout, "encoder": attention, **self.memory("encoder", layout)}
+    def source_rows(self, layout: DocumentLayout, context_lengths: Tensor | None = None) -> Plan:
+        """Return the encoder's part of a plan; ``context_lengths (batch,)``: tokens of contexts."""
+        attention = self_plans(layout, self.attention["encoder"], self.shapes, context_lengths)
+        memory = self.memory("encoder", layout)
+        return {"source": layout, "encoder": attention, **memory}
 
     def target(
         self,
         net_input: Mapping[str, Any],
         source: DocumentLayout,
-        context: Tensor | None = None,
+        context_lengths: Tensor | None = None,
     ) -> Plan:
         """Return the decoder's part of a plan.
 
         Args:
             net_input: ``prev_output_tokens (rows, length)``, and perhaps ``source_of_row (rows,)``.
             source: layout of the encoder's output.
-            context: ``(sources,)`` tokens of each context.
+            context_lengths: ``(sources,)`` tokens of contexts.
         """
-        tokens, rows = net_input["prev_output_tokens"], net_input.get("source_of_row")
+        tokens = net_input["prev_output_tokens"]
+        source_of_row = net_input.get("source_of_row")
         chunks = source.chunks
-        if chunks is not None and rows is not None:
-            chunks = chunks[rows]
+        if chunks is not None and source_of_row is not None:
+            chunks = chunks[source_of_row]
         layout = self.target_layout(tokens).divided(chunks)
-        by_sentence = self.memory_step == STEPS[0]
-        lengths = layout.sentence_lengths if by_sentence else layout.document_lengths
-        written = lengths_without_end(layout, tokens, self.eos, lengths)
-        memory = self.memory("decoder", layout, written)
-        documents = source_documents(source, rows)
-        several = source.sentence_counts.gt(1)
+        memory = self._decoder_memory(layout, tokens)
+        documents = source_documents(source, source_of_row)
+        has_several = source.sentence_counts.gt(1)
         if documents is not None:
-            several = several[torch.from_numpy(documents)]
-        if rows is not None and self.reuses_prefix_states:
-            layout = shared_prefixes(layout, tokens, rows)
+            has_several = has_several[torch.from_numpy(documents)]
+        if source_of_row is not None and self.reuses_prefix_states:
+            layout = shared_prefixes(layout, tokens, source_of_row)
         attention = self_plans(
             layout,
             self.attention["decoder"],
             self.shapes,
-            context,
+            context_lengths,
             causal=True,
-            source_of_row=None if rows is None else rows.numpy(),
+            source_of_row=None if source_of_row is None else source_of_row.numpy(),
         )
         cross = cross_plans(source, layout, self.attention["cross"], self.shapes, documents)
         return {
             "target": layout,
             "decoder": attention,
             "cross": cross,
-            "in_several": several[layout.row],
+            "in_several": has_several[layout.row],
             **memory,
         }
+
+    def _decoder_memory(self, layout: DocumentLayout, tokens: Tensor) -> Plan:
+        by_sentence = self.memory_step == STEPS[0]
+        lengths = layout.sentence_lengths if by_sentence else layout.document_lengths
+        written = lengths_without_end(layout, tokens, self.eos, lengths)
+        return self.memory("decoder", layout, written)
 
     def source_layout(self, tokens: Tensor) -> DocumentLayout:
         """Return the layout of source ids ``(batch, length)`` on the host."""
@@ -176,7 +180,7 @@ class Planner:
         return DocumentLayout.of_target(tokens, self.pad, self.opening, self.eos)
 
     def memory(self, side: str, layout: DocumentLayout, written: Tensor | None = None) -> Plan:
-        """Return the plan of one side's memories, empty if it has none."""
+        """Return the plan of one side's memories, if it has any."""
         size = self.memory_sizes.get(side)
         if size is None:
             return {}
@@ -186,45 +190,51 @@ class Planner:
 
 def self_plans(
     layout: DocumentLayout,
-    kinds: Iterable[str],
+    names: Iterable[str],
     shapes: str,
-    context: Tensor | None = None,
+    context_lengths: Tensor | None = None,
     causal: bool = False,
     source_of_row: Ints | None = None,
 ) -> dict[str, AttentionPlan]:
-    """Return plans of self-attention and context attention, by kind.
+    """Return plans of self-attention and context attention, by name.
 
     Args:
         layout: of rows.
-        kinds: ``group``: a token sees its own sentence (``G_Q = G_K``); ``global``: its document;
+        names: ``group``: a token sees its sentence (``G_Q = G_K``); ``global``: its document;
             ``context``: the context of its row.
         shapes: see :class:`Planner`.
-        context: ``(batch,)`` tokens of each context.
+        context_lengths: ``(batch,)`` tokens of contexts; None: no plan ``context``.
         causal: no token sees a later one.
         source_of_row: ``(rows,)`` the context of each row.
     """
     plans: dict[str, AttentionPlan] = {}
     tokens = layout.tokens
-    for kind in kinds:
-        if kind == "context":
-            if context is None:
-                continue
-            query, key = Segments.of_lengths(layout.document_lengths), Segments.of_lengths(context)
-            if source_of_row is not None:
-                key = key.chosen(source_of_row)
-            size = tokens, int(context.sum())
-            plans[kind] = attention_plan(query, key, size, shapes=shapes)
+    for name in names:
+        if name == "context":
+            if context_lengths is not None:
+                plans[name] = _context_plan(layout, context_lengths, source_of_row, shapes)
             continue
-        lengths = layout.sentence_lengths if kind == "group" else layout.document_lengths
+        lengths = layout.sentence_lengths if name == "group" else layout.document_lengths
         query = key = Segments.of_lengths(lengths)
         if layout.whole is not None:
-            key = _with_shared(layout, layout.whole, kind)
-        plans[kind] = attention_plan(query, key, (tokens, tokens), causal, shapes)
+            key = _with_shared(layout, layout.whole, name)
+        plans[name] = attention_plan(query, key, (tokens, tokens), causal, shapes)
     return plans
 
 
-def _with_shared(layout: DocumentLayout, whole: DocumentLayout, kind: str) -> Segments:
-    if kind == "global":
+def _context_plan(
+    layout: DocumentLayout, context_lengths: Tensor, source_of_row: Ints | None, shapes: str
+) -> AttentionPlan:
+    query = Segments.of_lengths(layout.document_lengths)
+    key = Segments.of_lengths(context_lengths)
+    if source_of_row is not None:
+        key = key.chosen(source_of_row)
+    size = layout.tokens, int(context_lengths.sum())
+    return attention_plan(query, key, size, shapes=shapes)
+
+
+def _with_shared(layout: DocumentLayout, whole: DocumentLayout, name: str) -> Segments:
+    if name == "global":
         return Segments.of_lengths(whole.document_lengths, layout.computed)
     counts = whole.sentence_counts.numpy()
     visible = _same_sentences(layout, counts.cumsum() - counts)
@@ -232,65 +242,66 @@ def _with_shared(layout: DocumentLayout, whole: DocumentLayout, kind: str) -> Se
 
 
 def _same_sentences(layout: DocumentLayout, first: Ints) -> Ints:
-    """Return numbers of sentences, where documents begin at sentence ``first``."""
+    """Return the numbers of sentences in a batch whose documents begin at ``first``."""
     starts = layout.sentence_starts.numpy()
-    sentences: Ints = first[layout.row.numpy()[starts]] + layout.sentence.numpy()[starts]
+    document = layout.row.numpy()[starts]
+    number = layout.sentence.numpy()[starts]
+    sentences: Ints = first[document] + number
     return sentences
 
 
 def cross_plans(
     source: DocumentLayout,
     target: DocumentLayout,
-    kinds: Iterable[str],
+    names: Iterable[str],
     shapes: str,
     documents: Ints | None = None,
 ) -> dict[str, AttentionPlan]:
-    """Return plans of cross-attention, by kind.
+    """Return plans of cross-attention, by name.
 
     Args:
         source, target: layouts of both sides.
-        kinds: ``group``: target sentence k sees source sentence k (``G_Q = G_Y``, ``G_K = G_X``);
-            ``global``: a target token sees the whole source document.
+        names: ``group``: target sentence k sees source sentence k (``G_Q = G_Y``, ``G_K = G_X``);
+            ``global``: a target token sees its source document.
         shapes: see :class:`Planner`.
-        documents: ``(documents of target,)`` the source of each; None: the same number.
+        documents: ``(target documents,)`` the source of each; None: the same number.
 
     Raises:
         GtransError: a target has more sentences than its source.
     """
     plans: dict[str, AttentionPlan] = {}
     size = target.tokens, source.tokens
-    for kind in kinds:
-        if kind == "group":
-            query, key = (
-                Segments.of_lengths(target.sentence_lengths),
-                Segments.of_lengths(source.sentence_lengths),
-            )
+    for name in names:
+        if name == "group":
+            query = Segments.of_lengths(target.sentence_lengths)
+            key = Segments.of_lengths(source.sentence_lengths)
             # A target may be shorter than its source (a forced prefix).
             key = key.chosen(_matching_sentences(source, target, documents))
         else:
-            query, key = (
-                Segments.of_lengths(target.document_lengths),
-                Segments.of_lengths(source.document_lengths),
-            )
+            query = Segments.of_lengths(target.document_lengths)
+            key = Segments.of_lengths(source.document_lengths)
             if documents is not None:
                 key = key.chosen(documents)
-        plans[kind] = attention_plan(query, key, size, shapes=shapes)
+        plans[name] = attention_plan(query, key, size, shapes=shapes)
     return plans
 
 
 def _matching_sentences(
     source: DocumentLayout, target: DocumentLayout, documents: Ints | None
 ) -> Ints:
-    counts, own = source.sentence_counts.numpy(), target.sentence_counts.numpy()
-    first = counts.cumsum() - counts
+    source_counts = source.sentence_counts.numpy()
+    target_counts = target.sentence_counts.numpy()
+    first = source_counts.cumsum() - source_counts
     if documents is not None:
-        counts, first = counts[documents], first[documents]
-    surplus = np.flatnonzero(own > counts)
+        source_counts = source_counts[documents]
+        first = first[documents]
+    surplus = np.flatnonzero(target_counts > source_counts)
     if len(surplus):
         row = int(surplus[0])
         raise GtransError(
-            f"row {row} of the batch has {own[row]} target sentences but only {counts[row]} source "
-            "sentences; both sides of a document need the same number of sentences"
+            f"row {row} of the batch has {target_counts[row]} target sentences but only "
+            f"{source_counts[row]} source sentences; both sides of a document need the same number "
+            "of sentences"
         )
     return _same_sentences(target, first)
 
@@ -300,23 +311,27 @@ def lengths_without_end(
 ) -> Tensor:
     """Return the ``lengths (parts,)`` of sentences or documents without their end tokens.
 
-    In rows ``<s> .. </s> <s> ..`` all sentences but the last have their end token in the decoder
-    input. Later sentences must not depend on that, so they never read it.
+    In decoder input all sentences of a row but the last have an end token. Later sentences must not
+    depend on that, so they never read it.
     """
-    last = layout.pack(tokens)[lengths.cumsum(0) - 1]
-    closed = last.eq(eos) & lengths.gt(1)
-    return lengths - closed.long()
+    ends = lengths.cumsum(0)
+    last = layout.pack(tokens)[ends - 1]
+    has_end = last.eq(eos) & lengths.gt(1)
+    return lengths - has_end.long()
 
 
-def source_documents(source: DocumentLayout, rows: Tensor | None) -> Ints | None:
-    """Return the source of each target document; ``rows`` as ``source_of_row``."""
-    if rows is None:
+def source_documents(source: DocumentLayout, source_of_row: Tensor | None) -> Ints | None:
+    """Return the source of each target document; None: the same number."""
+    if source_of_row is None:
         return None
     if source.chunks is None:
-        return rows.numpy()
+        return source_of_row.numpy()
     counts = source.chunks.gt(0).sum(1).numpy()
     first = counts.cumsum() - counts
-    documents: Ints = np.concatenate([first[row] + np.arange(counts[row]) for row in rows.tolist()])
+    chunks_of_rows = []
+    for row in source_of_row.tolist():
+        chunks_of_rows.append(first[row] + np.arange(counts[row]))
+    documents: Ints = np.concatenate(chunks_of_rows)
     return documents
 
 
@@ -326,12 +341,14 @@ def chosen_index(chosen: Tensor) -> Tensor:
     The result ``(batch, most of a row)`` is padded on the right with -1.
     """
     lengths = chosen.sum(1)
-    index = lengths.new_full((chosen.size(0), int(lengths.max())), -1)
-    real = torch.arange(index.size(1)) < lengths[:, None]
+    longest = int(lengths.max())
+    index = lengths.new_full((chosen.size(0), longest), -1)
+    real = torch.arange(longest) < lengths[:, None]
     index[real] = chosen.flatten().nonzero().squeeze(1)
     return index
 
 
 def tokens_at(tokens: Tensor, index: Tensor, pad: int) -> Tensor:
     """Return the ids at the places ``index`` (:func:`chosen_index`), ``pad`` at -1."""
-    return tokens.flatten()[index.clamp(min=0)].masked_fill(index < 0, pad)
+    ids = tokens.flatten()[index.clamp(min=0)]
+    return ids.masked_fill(index < 0, pad)
