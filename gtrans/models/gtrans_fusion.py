@@ -93,6 +93,7 @@ class GtransFusion(DocumentModel):
     """GTRANS layer fusion: fused groups of layers, with the baselines of its paper."""
 
     inputs = InputSpec(units=("sentence", "window", "document"))
+    # Why the model could not start from --init-xlmr.
     start_mistake: str | None = None
 
     @classmethod
@@ -103,16 +104,17 @@ class GtransFusion(DocumentModel):
             names = ("no_encoder_fusion", "no_decoder_fusion", "fusion_bias")
             why = f"is for --system gtrans; '{cfg.system}' has no groups"
             refuse_given(cfg, FusionConfig, names, why)
-        layers, kept = int(cfg.encoder_layers or 0), cfg.keep_encoder_layers
+        layers = int(cfg.encoder_layers or 0)
+        kept = cfg.keep_encoder_layers
         if cfg.system == "mlrf" and kept not in (None, layers):
             raise GtransError(
                 f"`--keep-encoder-layers` must be {layers} for --system mlrf, but is {kept}."
             )
 
     @classmethod
-    def groups(cls, cfg: Any) -> int:
-        """Return how many groups predict words."""
-        return super().groups(cfg) if cfg.system == "gtrans" else 1
+    def layer_groups(cls, cfg: Any) -> int:
+        """Return how many groups of decoder layers predict words."""
+        return super().layer_groups(cfg) if cfg.system == "gtrans" else 1
 
     @classmethod
     def layer_spec(cls, cfg: Any, side: str) -> LayerSpec:
@@ -120,7 +122,7 @@ class GtransFusion(DocumentModel):
         return layer_spec(
             cfg,
             side,
-            cfg.system in _PRE_NORM,
+            pre_norm=cfg.system in _PRE_NORM,
             rezero=cfg.system == "rezero",
             ffn_init=str(cfg.ffn_init),
             two_feed_forwards=side == "decoder" and bool(cfg.two_feed_forwards),
@@ -128,7 +130,7 @@ class GtransFusion(DocumentModel):
 
     @classmethod
     def design(cls, cfg: Any, side: str) -> StackDesign:
-        """Describe the stack of one side, fused as ``--system`` says."""
+        """Return the design of one side, fused as ``--system`` says."""
         design = super().design(cfg, side)
         if cfg.system == "gtrans":
             return design

@@ -351,7 +351,7 @@ class DocumentTranslationTask(FairseqTask):
         """As in fairseq; reject a criterion that does not fit the decoder."""
         criterion = super().build_criterion(cfg, from_checkpoint)
         if self._model is not None and isinstance(criterion, ChunkedCrossEntropy):
-            used = self._model.decoder.groups
+            used = self._model.decoder.layer_groups
             criterion.check_groups(used.stop - used.start)
         return criterion
 

@@ -36,8 +36,11 @@ _STATE = "gtrans"
 class Decoder(Stack, FairseqIncrementalDecoder):
     """The decoder: teacher-forced on packed tokens, or one token at a time.
 
-    In a search, the hypotheses of a source share its keys and values (:meth:`begin`,
-    :meth:`step`). If several groups of layers predict words, logits are log-probabilities.
+    In a search, the hypotheses of a source share its keys and values. If several groups of layers
+    predict words (GTRANS), logits are log-probabilities.
+
+    Attributes:
+        layer_groups: the groups in use; a model without layer fusion has one.
     """
 
     def __init__(
@@ -59,12 +62,12 @@ class Decoder(Stack, FairseqIncrementalDecoder):
             self.transparent = TransparentAttention(design.transparent, len(self.layers))
         self.probabilities: ProbabilityFusion | None = None
         self.probability_fusion = design.probability_fusion
-        self.groups = slice(0, 1)
+        self.layer_groups = slice(0, 1)
         if isinstance(self.fusion, DecoderGroupFusion):
             groups = self.fusion.members.size(0)
             self.probabilities = ProbabilityFusion(groups, spec.dim, self.fusion.bias)
-            first, last = design.groups or (1, groups)
-            self.groups = slice(first - 1, last)
+            first, last = design.layer_groups or (1, groups)
+            self.layer_groups = slice(first - 1, last)
             self.used_layers = self.fusion.use(first, last)
         self.start = dictionary.bos() if cfg.start_by_bos else None
         self.output_projection = Linear(spec.dim, len(dictionary), bias=bool(cfg.output_bias))
@@ -82,10 +85,9 @@ class Decoder(Stack, FairseqIncrementalDecoder):
         incremental_state: Optional[dict[str, Any]] = None,
         **options: Any,
     ) -> tuple[Any, dict[str, Any]]:
-        """Run a teacher-forced pass, or with ``incremental_state`` a step of fairseq's search.
+        """Run :meth:`teacher_forced`, or with ``incremental_state`` a step of fairseq's search.
 
         Returns logits ``(batch, length, vocabulary)``, in a step of length 1, and a dictionary.
-        ``options``: further arguments of :meth:`teacher_forced`.
         """
         if incremental_state is None:
             return self.teacher_forced(prev_output_tokens, encoder_out, **options)
@@ -98,7 +100,8 @@ class Decoder(Stack, FairseqIncrementalDecoder):
         opens = torch.zeros_like(prev_output_tokens[:, 0], dtype=torch.bool)
         logits = torch.empty(0)
         # One token, unless the first call comes with a longer prefix.
-        for tokens in prev_output_tokens[:, state.step + 1 :].unbind(1):
+        new_tokens = prev_output_tokens[:, state.step + 1 :]
+        for tokens in new_tokens.unbind(1):
             logits = self.step(tokens, opens, state)
         return logits[:, None], {"attn": None}
 
@@ -119,26 +122,29 @@ class Decoder(Stack, FairseqIncrementalDecoder):
         features, layout = self.states(prev_output_tokens, encoder_out, memory, plan)
         extra: dict[str, Any] = {"attn": None}
         if predict_at is not None:
-            features = layout.choose(features.transpose(0, 1), predict_at).transpose(0, 1)
+            by_token = layout.choose(features.transpose(0, 1), predict_at)
+            features = by_token.transpose(0, 1)
         if states_only:
-            # Views, so that DistributedDataParallel finds both among what the output needs.
-            weight: Tensor = self.output_projection.weight
-            bias: Tensor | None = self.output_projection.bias
-            states = DecoderStates(
-                features,
-                self.log_weights(),
-                weight.view_as(weight),
-                layout,
-                self.probability_fusion,
-                None if bias is None else bias.view_as(bias),
-            )
-            return states, extra
+            return self._states_for_logits(features, layout), extra
         if predict_at is not None:
             return self.logits(features), extra
         if features.size(0) == 1:
             # Padding states instead of logits, which are far wider, saves memory.
             return self.output_projection(layout.pad(features[0])), extra
         return layout.pad(self.logits(features)), extra
+
+    def _states_for_logits(self, features: Tensor, layout: DocumentLayout) -> DecoderStates:
+        # Views, so that DistributedDataParallel finds both among what the output needs.
+        weight: Tensor = self.output_projection.weight
+        bias: Tensor | None = self.output_projection.bias
+        return DecoderStates(
+            features,
+            log_weights=self.log_weights(),
+            projection=weight.view_as(weight),
+            layout=layout,
+            fusion=self.probability_fusion,
+            bias=None if bias is None else bias.view_as(bias),
+        )
 
     def states(
         self,
@@ -147,7 +153,7 @@ class Decoder(Stack, FairseqIncrementalDecoder):
         memory: MemoryFlow | None = None,
         plan: Plan | None = None,
     ) -> tuple[Tensor, DocumentLayout]:
-        """Return the states ``(groups, tokens, dim)`` to project, and their layout."""
+        """Return the states ``(layer groups, tokens, dim)`` to project, and their layout."""
         if plan is None:
             plan = self.plan_target(prev_output_tokens, encoder_out)
         layout = plan["target"]
@@ -158,11 +164,11 @@ class Decoder(Stack, FairseqIncrementalDecoder):
         inputs = LayerInputs(
             plan["decoder"],
             plan["cross"],
-            order,
-            encoder_out.order,
-            encoder_out.context,
-            memory,
-            plan.get("decoder_memory"),
+            order=order,
+            source_order=encoder_out.order,
+            context=encoder_out.context,
+            memory=memory,
+            memory_plan=plan.get("decoder_memory"),
         )
         layers = []
         for layer, source in zip(self.layers, self._sources(encoder_out), strict=True):
@@ -176,7 +182,7 @@ class Decoder(Stack, FairseqIncrementalDecoder):
         return features, layout
 
     def plan_target(self, prev_output_tokens: Tensor, encoder_out: EncoderOutput) -> Plan:
-        """Return the plan of decoder input on a device."""
+        """Return the plan of decoder input."""
         context = encoder_out.context
         net_input = {
             "prev_output_tokens": prev_output_tokens,
@@ -190,8 +196,8 @@ class Decoder(Stack, FairseqIncrementalDecoder):
 
         Geometric fusion is not normalised, as in the authors' code.
         """
-        has_several_groups = self.groups.stop - self.groups.start > 1
-        if has_several_groups and self.probability_fusion == "geometric":
+        groups = self.layer_groups.stop - self.layer_groups.start
+        if groups > 1 and self.probability_fusion == "geometric":
             return logits.float()
         return torch.log_softmax(logits.float(), -1)
 
@@ -206,10 +212,10 @@ class Decoder(Stack, FairseqIncrementalDecoder):
         return scores if log_probs else scores.exp()
 
     def log_weights(self) -> Tensor:
-        """Return ``(groups in use,)`` log psi (GTRANS, Eq 6); 0 for a single group."""
+        """Return ``(layer groups in use,)`` log psi (GTRANS, Eq 6); 0 for a single group."""
         if self.probabilities is None:
             return self.output_projection.weight.new_zeros(1, dtype=torch.float32)
-        return self.probabilities.log_weights(self.groups)
+        return self.probabilities.log_weights(self.layer_groups)
 
     def begin(
         self, encoder_out: EncoderOutput, beam: int, memory: MemoryFlow | None = None
@@ -217,8 +223,8 @@ class Decoder(Stack, FairseqIncrementalDecoder):
         """Return the state of ``beam`` hypotheses for every source before the first token."""
         layout, order, context = encoder_out.layout, encoder_out.order, encoder_out.context
         used = self.used_layers
-        group: Sources = {}
-        whole: Sources = {}
+        group_sources: Sources = {}
+        global_sources: Sources = {}
         contexts: Sources = {}
         memories: Sources = {}
         layers: Any = self.layers
@@ -227,12 +233,12 @@ class Decoder(Stack, FairseqIncrementalDecoder):
             attention = layer.encoder_attn
             sees_all = as_global(kind, layout)
             if kind != "global" and not sees_all:
-                group[n] = attention.k_proj(states), attention.v_proj(states)
+                group_sources[n] = attention.k_proj(states), attention.v_proj(states)
             if kind != "group" or sees_all:
                 attention = attention.global_attn or attention
                 keys = states if kind == "group" or order is None else states + order
                 key, value = attention.k_proj(keys), attention.v_proj(states)
-                whole[n] = layout.align(key), layout.align(value)
+                global_sources[n] = layout.align(key), layout.align(value)
             if layer.context_attn is not None and context is not None:
                 attention = layer.context_attn.attention
                 read = context.states.to(attention.k_proj.weight)
@@ -240,16 +246,19 @@ class Decoder(Stack, FairseqIncrementalDecoder):
                 contexts[n] = context.align(key), context.align(value)
             if layer.memory is not None and memory is not None:
                 memories[n] = layer.memory.prepare(memory, layout.documents)
+        shared_contexts = None
+        if context is not None:
+            shared_contexts = SharedSources.if_any(contexts, context.lengths)
         return DecodeState(
             layout,
             beam,
-            self.self_kinds[:used],
-            group,
-            whole,
-            encoder_out.states,
-            self.embed.by_sentence,
-            None if context is None else SharedSources.if_any(contexts, context.lengths),
-            SharedSources.if_any(memories),
+            self_kinds=self.self_kinds[:used],
+            group_sources=group_sources,
+            global_sources=global_sources,
+            like=encoder_out.states,
+            by_sentence=self.embed.by_sentence,
+            context=shared_contexts,
+            memory=SharedSources.if_any(memories),
         )
 
     def read_prefix(
@@ -266,8 +275,7 @@ class Decoder(Stack, FairseqIncrementalDecoder):
                 on the right.
             encoder_out: the encoded sources.
             state: updated in place.
-            memory: :meth:`gtrans.models.base.model.DocumentModel.remember` replaces what this
-                writes.
+            memory: overwritten later by :meth:`gtrans.models.base.model.DocumentModel.remember`.
         """
         projected: dict[nn.Module, Tensor] = {}
 
@@ -299,7 +307,7 @@ class Decoder(Stack, FairseqIncrementalDecoder):
         return self.logits(self.step_states(tokens, opens, state))
 
     def step_states(self, tokens: Tensor, opens: Tensor, state: DecodeState) -> Tensor:
-        """Return the states ``(groups, hypotheses, dim)`` that a step projects."""
+        """Return the states ``(layer groups, hypotheses, dim)`` that a step projects."""
         state.advance(opens)
         order = None
         if self.embed.by_sentence:
@@ -314,7 +322,7 @@ class Decoder(Stack, FairseqIncrementalDecoder):
     def reorder_incremental_state(
         self, incremental_state: dict[str, Any], new_order: Tensor
     ) -> None:
-        """Let hypothesis ``i`` continue ``new_order[i]``; drop sources without hypotheses."""
+        """Let hypothesis ``i`` continue ``new_order[i]``; drop finished sources."""
         state = incremental_state.get(_STATE)
         if state is None:
             return
@@ -325,12 +333,13 @@ class Decoder(Stack, FairseqIncrementalDecoder):
         if sources.numel() != state.document.numel() or not torch.equal(sources, numbers):
             state.keep(sources)
         # The same parents, counted among the sources that are left.
-        remaining = (parents - (sources - numbers)[:, None] * state.beam).flatten()
+        dropped_before = sources - numbers
+        remaining = (parents - dropped_before[:, None] * state.beam).flatten()
         if not torch.equal(remaining, torch.arange(remaining.numel())):
             state.reorder(to_device(remaining, new_order.device))
 
     def logits(self, features: Tensor) -> Tensor:
-        """Map ``(groups, tokens, dim)`` to logits ``(tokens, vocabulary)``, fused over groups."""
+        """Map ``(layer groups, tokens, dim)`` to fused logits ``(tokens, vocabulary)``."""
         if features.size(0) == 1:
             logits: Tensor = self.output_projection(features[0])
             return logits

@@ -27,16 +27,15 @@ class StackDesign:
     """How a system builds the stack of one side.
 
     Attributes:
-        self_kinds, cross_kinds: kind of attention of every layer, the bottom layer first
-            (:data:`gtrans.modules.transformer.KINDS`).
+        self_kinds, cross_kinds: of every layer, the bottom layer first, one of
+            :data:`gtrans.modules.transformer.KINDS`.
         fusion: builds the fusion of layers.
         by_sentence: positions restart in every sentence.
         has_combined_attention: some layer, of either side, has combined attention.
         final_norm: a pre-norm stack ends with a LayerNorm.
         used_layers: how many layers run, from the bottom; None: all.
-        groups: first and last group of a decoder that predict words, from 1; None: all.
-        transparent: encoder layers that decoder layers attend to, each with its own weights; 0:
-            they attend to the encoder's output.
+        layer_groups: first and last group of decoder layers in use, from 1; None: all.
+        transparent: encoder layers that each decoder layer mixes; 0: it attends to the output.
         probability_fusion: see :func:`gtrans.modules.layer_fusion.fuse_log_probs`.
     """
 
@@ -48,7 +47,7 @@ class StackDesign:
     has_combined_attention: bool = False
     final_norm: bool = True
     used_layers: int | None = None
-    groups: tuple[int, int] | None = None
+    layer_groups: tuple[int, int] | None = None
     transparent: int = 0
     probability_fusion: str = "arithmetic"
 
@@ -73,8 +72,8 @@ class Stack(nn.Module):
     """Embeddings, layers, and the fusion of layers.
 
     Attributes:
-        opening: id of the token that opens sentences of the decoder's input, unless the row
-            begins with ``</s>``.
+        opening: id of the token that opens sentences of decoder input; rows may begin with
+            ``</s>`` instead.
         start: id of the token that is read in place of ``</s>``, or None.
         planner: plans batches on a CPU; set by the model.
     """
@@ -177,9 +176,9 @@ class EncoderOutput:
     Attributes:
         states: ``(source tokens, dim)`` packed.
         order: ``(source tokens, dim)`` embedded sentence numbers for global attention, or None.
-        layers: ``(source tokens, dim)`` each, for transparent attention: the embedded input and
-            the outputs of all layers.
-        context: for the decoder's context attention.
+        layers: ``(source tokens, dim)`` each, the input and outputs of layers, for transparent
+            attention.
+        context: for context attention.
         source_of_row: ``(rows,)`` the source of each row; None: every source once, in order.
     """
 
@@ -191,13 +190,13 @@ class EncoderOutput:
     source_of_row: Tensor | None = None
 
     def reordered(self, order: Tensor) -> EncoderOutput:
-        """Return a batch whose row ``i`` is row ``order[i]``; states stay."""
+        """Return the batch with row ``order[i]`` as row ``i``; states stay."""
         rows = order if self.source_of_row is None else self.source_of_row[order]
         return replace(self, source_of_row=rows)
 
 
 class Encoder(Stack, FairseqEncoder):
-    """Embeds the rows of a batch and runs the layers on the packed tokens."""
+    """Embeds the rows of a batch and runs the layers on packed tokens."""
 
     def __init__(
         self,
@@ -220,14 +219,14 @@ class Encoder(Stack, FairseqEncoder):
         memory: MemoryFlow | None = None,
         plan: Plan | None = None,
     ) -> EncoderOutput:
-        """Encode ``src_tokens (batch, length)``, padded on either side.
+        """Encode a batch.
 
         Args:
-            src_tokens: ids.
+            src_tokens: ``(batch, length)``, padded on either side.
             src_lengths: unused.
-            context: the context of each row, for context attention.
-            memory: the memory before the rows; updated in place.
-            plan: of these rows; None: it is made now.
+            context: the context of each row.
+            memory: the memory before the rows, updated in place.
+            plan: None: it is made now.
         """
         if plan is None:
             lengths = None if context is None else context.lengths
@@ -237,7 +236,12 @@ class Encoder(Stack, FairseqEncoder):
         if self.embed.by_sentence:
             order = self.embed.order(layout.sentence, layout.most_sentences, layout.in_several)
         inputs = LayerInputs(
-            plan["encoder"], {}, order, None, context, memory, plan.get("encoder_memory")
+            plan["encoder"],
+            {},
+            order=order,
+            context=context,
+            memory=memory,
+            memory_plan=plan.get("encoder_memory"),
         )
         layers = [partial(layer, inputs=inputs) for layer in self.layers]
         embedded = self.embedded(src_tokens, layout)

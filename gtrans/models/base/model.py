@@ -58,14 +58,14 @@ def reads_plain_documents(options: Mapping[str, Any], unit: str) -> bool:
 
 @dataclass(frozen=True)
 class InputSpec:
-    """What rows a system can read. The task asks this before it builds a model.
+    """The rows that a system can read.
 
     Attributes:
         units: of :data:`gtrans.data.units.UNITS`, the default first.
         context_sides: of :data:`gtrans.data.units.CONTEXT_SIDES`, the default first.
-        context_size: default number of neighbours before and after the current sentence.
+        context_size: default neighbours before and after the current sentence.
         stream_of: the steps of a stream (:data:`gtrans.modules.STEPS`).
-        special_tokens: by architecture, for pretrained models; all others have ``both``.
+        special_tokens: by architecture; others have ``both``.
     """
 
     units: tuple[str, ...] = ("document", "sentence", "window")
@@ -76,9 +76,9 @@ class InputSpec:
 
 
 class DocumentModel(FairseqEncoderDecoderModel):
-    """The base of all systems: encoder and decoder attend over the whole unit.
+    """The base of all systems: encoder and decoder attend to the whole unit.
 
-    docs/adding-a-system.md says what a system declares and replaces.
+    docs/adding-a-system.md says what a system replaces.
 
     Attributes:
         memory_spec: settings of memories; None: no layer has one.
@@ -101,11 +101,11 @@ class DocumentModel(FairseqEncoderDecoderModel):
 
     @classmethod
     def bert_use(cls, cfg: Any) -> str | None:
-        """Return how a model with options ``cfg`` uses the BERT of a prepared corpus.
+        """Return how a model with options ``cfg`` uses the BERT of a prepared corpus, or None.
 
-        :data:`BERT_FEATURES`: batches have the frozen BERT's output, ``context_states (context
+        :data:`BERT_FEATURES`: batches have the output of the frozen BERT, ``context_states (context
         tokens, width)`` and ``context_lengths (batch,)``. :data:`BERT_SUBWORDS`: the encoder is a
-        BERT. None: not at all.
+        BERT.
         """
         return None
 
@@ -116,7 +116,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
 
     @classmethod
     def adapt_to_unit(cls, cfg: Any, unit: str) -> None:
-        """Change options of a new model that make no sense for ``unit``."""
+        """Change options of a new model to suit ``unit``."""
 
     # ---- building ------------------------------------------------------------------------------
 
@@ -125,7 +125,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
         """Build a model from options; sizes that are None come from the preset ``cfg._name``.
 
         Raises:
-            GtransError: options contradict each other, or fairseq's own task lacks an input.
+            GtransError: options contradict each other, or the task lacks an input of the model.
         """
         check_environment()
         options = resolve_sizes(cfg, cls.options, cls.presets)
@@ -146,7 +146,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
         """Raise GtransError for options that contradict each other."""
         check_stack(cfg, cls.options, task)
         check_fusion(cfg)
-        used_groups(cfg, cls.groups(cfg))
+        used_groups(cfg, cls.layer_groups(cfg))
 
     @classmethod
     def build_from_options(cls: type[Model], cfg: Any, task: Any) -> Model:
@@ -179,7 +179,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
 
     @classmethod
     def layer_spec(cls, cfg: Any, side: str) -> LayerSpec:
-        """Return sizes and switches of the layers of one side."""
+        """Return sizes and switches of one side's layers."""
         return layer_spec(cfg, side, bool(getattr(cfg, f"{side}_normalize_before")))
 
     @classmethod
@@ -188,13 +188,13 @@ class DocumentModel(FairseqEncoderDecoderModel):
         return str(getattr(cfg, "positions", "document")) == "sentence"
 
     @classmethod
-    def groups(cls, cfg: Any) -> int:
-        """Return how many groups of decoder layers predict words."""
+    def layer_groups(cls, cfg: Any) -> int:
+        """Return the number of groups of decoder layers that predict words."""
         return decoder_groups(cfg)
 
     @classmethod
     def design(cls, cfg: Any, side: str) -> StackDesign:
-        """Describe the stack of one side (``encoder`` or ``decoder``)."""
+        """Return the design of one side (``encoder`` or ``decoder``)."""
         kinds = cls.attention_kinds(cfg)
         spec = cls.layer_spec(cfg, side)
         design = StackDesign(
@@ -213,7 +213,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
             cross_kinds=kinds.cross,
             final_norm=not getattr(cfg, "no_decoder_final_norm", False),
             used_layers=None,
-            groups=used_groups(cfg, cls.groups(cfg)),
+            layer_groups=used_groups(cfg, cls.layer_groups(cfg)),
             probability_fusion=str(cfg.probability_fusion),
         )
 
@@ -241,7 +241,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
         """Add the modules that options ask for."""
 
     def use_backend(self, backend: str) -> None:
-        """Compute attention by one of :data:`gtrans.modules.group_attention.BACKENDS`."""
+        """Choose one of :data:`gtrans.modules.group_attention.BACKENDS`."""
         for module in self.modules():
             if isinstance(module, MultiheadAttention):
                 module.backend = backend
@@ -261,7 +261,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
         plan: Mapping[str, Any] | None = None,
         **source: Any,
     ) -> tuple[Any, dict[str, Any]]:
-        """Return logits ``(batch, target length, vocabulary)`` and a dictionary for fairseq.
+        """Return logits ``(targets, target length, vocabulary)`` and a dictionary for fairseq.
 
         Args:
             src_tokens: ``(batch, source length)`` rows of
@@ -270,14 +270,14 @@ class DocumentModel(FairseqEncoderDecoderModel):
             prev_output_tokens: ``(targets, target length)``, padded on the right.
             source_of_row: ``(targets,)`` the source of each target; targets of one source stand
                 next to each other. None: every source has one target.
-            predict_at: ``(targets, target length)`` True on the tokens whose logits ``(True
-                entries, vocabulary)`` are wanted.
+            predict_at: ``(targets, target length)`` True on the tokens to predict, with logits
+                ``(True entries, vocabulary)``.
             states_only: return :class:`gtrans.modules.chunked_loss.DecoderStates` for logits.
             memory: the memory before the rows, updated in place; None: all begin a document.
             plan: from :attr:`planner`; None: it is made now, and the host waits once.
             source: in windows ``current_sentence (batch,)``, its number in the row; in streams of
                 chunks ``chunks (batch, most)``, the sentences of every chunk, then zeros; BERT's
-                output for the source.
+                output.
         """
         flow = self._flow(memory)
         source = {"src_tokens": src_tokens, **source}
@@ -306,12 +306,12 @@ class DocumentModel(FairseqEncoderDecoderModel):
         return output
 
     def project(self, features: Tensor) -> Tensor:
-        """Map decoder states ``(groups, tokens, dim)`` to logits ``(tokens, vocabulary)``."""
+        """Map decoder states ``(layer groups, tokens, dim)`` to logits ``(tokens, vocabulary)``."""
         return self.decoder.logits(features)
 
     @property
     def reuses_prefix_states(self) -> bool:
-        """Whether translations of one source share the states of a common prefix."""
+        """Whether translations of a source share the states of a common prefix."""
         return not self.has_memory
 
     def encode(self, source: Mapping[str, Any]) -> EncoderOutput:
@@ -327,7 +327,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
         return self.encoder.planner.for_device(self.encoder.embed_tokens.weight.device)
 
     def new_planner(self, **further: Any) -> Planner:
-        """Return the planner for a CPU; ``further``: attributes that a system adds."""
+        """Return a planner for the CPU; ``further``: attributes that a system adds."""
         attention = {
             "encoder": _plans_of(self.encoder.self_kinds),
             "decoder": _plans_of(self.decoder.self_kinds),
@@ -367,9 +367,9 @@ class DocumentModel(FairseqEncoderDecoderModel):
     def begin_decoding(self, source: Mapping[str, Any], beam: int) -> DecodeState:
         """Encode a batch and begin a search with ``beam`` hypotheses for each source.
 
-        ``source``: ``net_input`` without the decoder's input. With ``prefix (documents, longest)``,
-        decoder input of the first sentences, padded on the right, all hypotheses go on behind it.
-        In models with memories every source is one step, and begins with ``memory``.
+        ``source``: ``net_input`` without the decoder's input. All hypotheses go on behind ``prefix
+        (documents, longest)``, decoder input of whole sentences, padded on the right. In models
+        with memories every source is one step and begins with ``memory``.
         """
         flow = self._flow(source.get("memory"))
         encoded = self.encode({**source, "memory": flow})
@@ -409,8 +409,8 @@ class DocumentModel(FairseqEncoderDecoderModel):
     def new_memory(self) -> Any:
         """Return the memory before the first step of a document.
 
-        It has ``following(documents)``, the memory before the next steps of ``documents (n,)``, and
-        the class method ``joined(memories)``.
+        Its ``following(documents)`` is the memory before the next steps of ``documents (n,)``; its
+        class has ``joined(memories)``.
         """
         return MemoryFlow()
 
@@ -421,9 +421,9 @@ class DocumentModel(FairseqEncoderDecoderModel):
 
     @torch.no_grad()
     def remember(self, prev_output_tokens: Tensor, memory: Any) -> None:
-        """Update ``memory`` in place with the finished translations of one step.
+        """Update ``memory`` in place with finished translations of one step.
 
-        ``prev_output_tokens (documents, longest)``: decoder input of the translations.
+        ``prev_output_tokens (documents, longest)``: their decoder input.
         """
         if "decoder" in self.decoder.planner.memory_sizes:
             self.decoder.states(prev_output_tokens, memory.encoded, memory)
@@ -437,14 +437,14 @@ class DocumentModel(FairseqEncoderDecoderModel):
 
     @property
     def bert_whitening(self) -> Whitening | None:
-        """The map that is fitted to BERT's output before the first update."""
+        """The map to fit to BERT's output before the first update."""
         return None
 
     def start_from_bert(self, bert: BertWeights) -> set[str]:
         """Initialise the encoder with a BERT, and return the names of the loaded parameters.
 
         Raises:
-            GtransError: the BERT has other sizes than the encoder.
+            GtransError: the BERT has other sizes.
         """
         raise NotImplementedError(f"the encoder of {type(self).__name__} is no BERT")
 
@@ -460,7 +460,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
 
 
 class SentenceTransformer(DocumentModel):
-    """A model whose layers see one sentence at a time; a system adds parts that see others."""
+    """A model whose layers see one sentence; a system adds parts that see others."""
 
     @classmethod
     def attention_kinds(cls, cfg: Any) -> AttentionKinds:
@@ -474,14 +474,12 @@ class SentenceTransformer(DocumentModel):
 
 
 def _plans_of(kinds: Sequence[str]) -> set[str]:
-    plans = {*kinds}
-    if "combined" in plans:
-        plans = {"group", "global"}
-    return plans
+    if "combined" in kinds:
+        return {"group", "global"}
+    return set(kinds)
 
 
 def _check_stock_vocabulary(task: Any) -> None:
-    """Compare the vocabularies of fairseq's task with the checkpoint's."""
     recorded = ModelFingerprint.of_state(task.state_dict(), "the checkpoint")
     if recorded is None:
         return
