@@ -7,13 +7,12 @@ Translation", ACL 2020.
 Eq 2     ``[E(c); E(x)]``: a window of :mod:`gtrans.data.units`, embedded as words
 Eq 3     ``[S(c); S(x)]``: ``embed_segments``, row 0 for the context, row 1 for the sentence
 Eq 4     bottom blocks over context and sentence: ``encoder.layers[:bottom_layers]``
-Eq 5     ``h1[s:t]``: ``kept`` of :class:`FlatPlanner`; the top blocks and the decoder see
-         these tokens only
+Eq 5     ``h1[s:t]``, for top blocks and decoder: ``kept`` of :class:`FlatPlanner`
 §3.2     sizes, one sentence before and one after: ``PRESETS``, ``inputs``
 =======  ==============================================================================
 
-The paper leaves two things open. Here segment embeddings begin as large as words
-(``--segment-size``), as in BERT, and positions count through the window.
+Left open by the paper: segment embeddings begin as large as words (``--segment-size``), as in BERT,
+and positions count through the window.
 """
 
 from collections.abc import Mapping
@@ -74,7 +73,7 @@ class FlatPlanner(Planner):
     """Plans windows, or sentences if a batch has no ``current_sentence``.
 
     Attributes:
-        longest: most tokens of a row that a BERT reads; None: the encoder is no BERT.
+        longest: most tokens of a row for a BERT; None: the encoder is no BERT.
     """
 
     longest: int | None = None
@@ -83,8 +82,8 @@ class FlatPlanner(Planner):
         """Return the encoder's part of a plan.
 
         Windows add their layout ``window``, their attention plans ``in_window``, ``is_current
-        (window tokens,)`` 1 on the current sentence, ``kept (sentence tokens,)`` their numbers, and
-        for a BERT ``shortened``, the tokens that it reads (:func:`bert_windows`).
+        (window tokens,)`` 1 on the current sentence, ``kept (sentence tokens,)`` where that is, and
+        for a BERT ``shortened``, the tokens to read (:func:`bert_windows`).
         """
         if "current_sentence" not in net_input:
             return super().source(net_input)
@@ -125,11 +124,11 @@ class FlatTransformerEncoder(Encoder):
             nn.init.normal_(self.embed_segments.weight, std=size * dim**-0.5)
 
     def read(self, src_tokens: Tensor, current: Tensor, plan: Plan | None = None) -> EncoderOutput:
-        """Encode windows; the output has the tokens of the current sentences only.
+        """Encode windows; the output has the tokens of current sentences.
 
         Args:
             src_tokens: ``(batch, length)`` windows, padded on either side.
-            current: ``(batch,)`` number of the current sentence in its window.
+            current: ``(batch,)`` number of the current sentence.
             plan: None: it is made now.
         """
         if plan is None:
@@ -194,7 +193,7 @@ BERT_PRESETS = {
 
 
 class FlatBertEncoder(BertEncoder, FlatTransformerEncoder):
-    """The unified encoder as a BERT: ``[CLS] context [SEP] sentence [SEP]``, segments as types."""
+    """The unified encoder as a BERT: ``[CLS] context [SEP] sentence [SEP]``."""
 
 
 def bert_windows(
@@ -202,14 +201,14 @@ def bert_windows(
 ) -> tuple[Tensor, Tensor]:
     """Choose the tokens of windows that BERT reads.
 
-    Only the first sentence keeps its ``[CLS]``. A window that is longer than ``longest`` loses
-    the beginning of its context, but nothing of its current sentence.
+    Only the first sentence keeps its ``[CLS]``. A window that is too long loses the beginning of
+    its context, but nothing of its current sentence.
 
     Args:
         tokens: ``(batch, length)`` padded on the right.
-        current: ``(batch,)`` the number of the current sentence.
+        current: ``(batch,)`` number of the current sentence.
         longest: most tokens of a row.
-        special_tokens: the ids of ``[CLS]``, ``[PAD]`` and ``[SEP]``.
+        special_tokens: ids of ``[CLS]``, ``[PAD]`` and ``[SEP]``.
 
     Returns:
         the tokens (:func:`gtrans.models.base.planning.chosen_index`), and the new ``current``.
@@ -240,6 +239,6 @@ class FlatBert(BertSourceTransformer, FlatTransformer):
     encoder_type = FlatBertEncoder
 
     def new_planner(self, **further: Any) -> Planner:
-        """Add the longest row that the BERT can read."""
+        """Add the most tokens that the BERT can read."""
         learned: Any = self.encoder.embed_positions
         return super().new_planner(longest=learned.size, **further)

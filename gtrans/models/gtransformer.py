@@ -14,9 +14,8 @@ Eq 9-10     :class:`gtrans.modules.transformer.DocumentAttention`, ``Gate``
 §4.3        decoding: :mod:`gtrans.search.document_search`
 ==========  ==========================================================================
 
-With ``--doc-mode full`` the same class is the document Transformer (plain
-attention over the whole unit, no gates, as many parameters as fairseq's
-Transformer), and with ``--unit sentence`` the sentence Transformer.
+With ``--doc-mode full`` the same class is the document Transformer (plain attention over the whole
+unit, no gates, fairseq's parameters), and with ``--unit sentence`` the sentence Transformer.
 """
 
 import logging
@@ -140,7 +139,8 @@ class GTransformer(DocumentModel):
             )
         if cfg.doc_mode == "full":
             return
-        for part, side in (("encoder", "encoder"), ("decoder", "decoder"), ("cross", "decoder")):
+        side_of_part = {"encoder": "encoder", "decoder": "decoder", "cross": "decoder"}
+        for part, side in side_of_part.items():
             top = getattr(cfg, f"{part}_global_layers")
             layers = getattr(cfg, f"{side}_layers")
             if not 0 <= top <= layers:

@@ -4,11 +4,11 @@ Bao et al. (2021), table 2, give the result without details. Here
 
 =========  ======================================================================================
 encoder    the whole BERT, :mod:`gtrans.models.base.bert_encoder`. It reads
-           ``[CLS] s1 [SEP] [CLS] s2 [SEP] ..``: to BERT a group looks like a sentence
-Eq 3-8     group attention in the bottom layers, as in every G-Transformer
+           ``[CLS] s1 [SEP] [CLS] s2 [SEP] ..``, so that a group looks like a sentence
+Eq 3-8     group attention in the bottom layers
 Eq 9-10    in the top layers BERT's attention becomes group attention; global attention and
            gates are new
-positions  count through the document. BERT has learned 512: longer documents are cut
+positions  count through the document; BERT has learned 512: longer documents are cut
 decoder    as in :mod:`gtrans.models.gtransformer`, with BERT's width
 =========  ======================================================================================
 """

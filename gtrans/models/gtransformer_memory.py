@@ -2,9 +2,9 @@
 
 A document longer than ``--max-doc-tokens`` is read as a stream of chunks
 (:mod:`gtrans.data.units`); the memory (:mod:`gtrans.modules.memory`, Eq 1-5 of Feng et al. 2022,
-with h the states of a chunk) is carried from chunk to chunk. With ``--memory-output added`` (the
-default here) a new model computes the same as one without memory, so it can start from a
-G-Transformer (``--init-from``).
+with h the states of a chunk) goes from chunk to chunk. With ``--memory-output added`` (the default
+here) a new model computes the same as without memory, so it can start from a G-Transformer
+(``--init-from``).
 """
 
 from dataclasses import dataclass
@@ -47,5 +47,5 @@ class GTransformerMemory(RecurrentMemories, GTransformer):
 
     @property
     def reuses_prefix_states(self) -> bool:
-        """False: each target is read chunk by chunk."""
+        """False: targets are read chunk by chunk."""
         return False

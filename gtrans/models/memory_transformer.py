@@ -82,10 +82,12 @@ class RecurrentMemories(DocumentModel):
         places: list[tuple[str, int]] = []
         for side, layers in chosen.items():
             places += [(side, layer) for layer in layers]
-        running = sorted(places, key=lambda place: place[1] >= stacks[place[0]].used_layers)
+        in_use = [(side, layer) for side, layer in places if layer < stacks[side].used_layers]
+        left_out = [place for place in places if place not in in_use]
+        numbered = in_use + left_out
         for side, layer in places:
             own = stacks[side].layers[layer]
-            number = running.index((side, layer))
+            number = numbered.index((side, layer))
             own.memory = RecurrentMemory(own.spec, self.memory_spec, number)
 
 
@@ -99,7 +101,7 @@ def _chosen_layers(cfg: Any) -> dict[str, list[int]]:
 
 
 def parse_layers(text: str, layers: int) -> list[int]:
-    """Return the layers that ``--memory-layers TEXT`` means on a side of ``layers`` layers."""
+    """Return the layers that ``--memory-layers TEXT`` means on a side with ``layers``."""
     if text == "top":
         text = str(layers - 1)
     elif text == "all":

@@ -1,4 +1,4 @@
-"""An encoder that is a BERT: its vocabulary, embeddings and layers, fine-tuned with the model.
+"""An encoder that is a BERT, fine-tuned with the model.
 
 The source consists of BERT's subwords (:mod:`gtrans.tasks.parts.bert`); ``<s>`` and ``</s>``
 are ``[CLS]`` and ``[SEP]``. Layers have GELU and BERT's LayerNorm epsilon; embeddings are not
@@ -35,7 +35,7 @@ class BertSourceConfig(UnitTransformerConfig):
 
 
 class BertEncoder(Encoder):
-    """An encoder with BERT's architecture; put first among bases, it makes any encoder one.
+    """An encoder with BERT's architecture; as the first base, it makes any encoder one.
 
     ``embed_segments (2, dim)`` are the token types.
     """
@@ -89,7 +89,8 @@ class BertEncoder(Encoder):
         words = self.embed_tokens.weight
         words[: len(bert.words)] = bert.words
         if bert.mask is not None:
-            words[self.dictionary.index(MASK)] = bert.mask
+            row = self.dictionary.index(MASK)
+            words[row] = bert.mask
         return {*bert.parameters, "embed_tokens.weight"}
 
 

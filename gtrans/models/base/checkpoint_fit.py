@@ -1,6 +1,6 @@
-"""Whether the options of a checkpoint describe the parameters in it.
+"""Check that the options of a checkpoint describe its parameters.
 
-Checked before the model is built, because a forged checkpoint may ask for a model of any size.
+A forged checkpoint may ask for a model of any size, so this comes before the model is built.
 """
 
 from __future__ import annotations
@@ -25,9 +25,8 @@ _DESCRIBED = "the model that its options describe"
 
 
 def check_fit(state: Mapping[str, Any], path: str | Path) -> None:
-    """Compare the options of a checkpoint (``read_checkpoint``) with its parameters.
+    """Build a checkpoint's model on torch's device ``meta``, and compare the shapes of parameters.
 
-    The model is built on torch's device ``meta``, where tensors have shapes and no values.
     Checkpoints of fairseq's own models are left to fairseq.
 
     Raises:
@@ -58,31 +57,34 @@ def described_model(
     known = {"_name", *model.options.__dataclass_fields__} - {"init_xlmr"}
     named = {name: value for name, value in options.items() if name in known}
     with reading(path, _DESCRIBED):
-        return model, resolve_sizes(Namespace(**named), model.options, model.presets)
+        resolved = resolve_sizes(Namespace(**named), model.options, model.presets)
+    return model, resolved
 
 
 class _Unfilled(TorchFunctionMode):
     """Leaves new parameters unfilled: filling on ``meta`` loads torch's compiler for seconds."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Call ``func`` unless it fills a tensor."""
+        """Call ``func`` unless it fills."""
         named = kwargs or {}
-        if getattr(func, "__name__", "") not in ("normal_", "uniform_"):
+        fills = getattr(func, "__name__", "") in ("normal_", "uniform_")
+        if not fills:
             return func(*args, **named)
         return named["tensor"] if "tensor" in named else args[0]
 
 
 def _task_of(tensors: Mapping[str, Tensor]) -> Any:
     """Return a task with dictionaries as large as the embeddings."""
-    source = _dictionary_of(tensors.get("encoder.embed_tokens.weight"))
-    target = _dictionary_of(tensors.get("decoder.embed_tokens.weight"))
+    source = _dictionary_for(tensors.get("encoder.embed_tokens.weight"))
+    target = _dictionary_for(tensors.get("decoder.embed_tokens.weight"))
     if len(source) == len(target):
         target = source
     return Namespace(source_dictionary=source, target_dictionary=target)
 
 
-def _dictionary_of(embeddings: Tensor | None) -> Dictionary:
+def _dictionary_for(embeddings: Tensor | None) -> Dictionary:
     dictionary = Dictionary()
     if embeddings is not None:
-        dictionary.symbols += [""] * (embeddings.size(0) - len(dictionary))
+        missing = embeddings.size(0) - len(dictionary)
+        dictionary.symbols += [""] * missing
     return dictionary

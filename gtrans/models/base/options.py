@@ -1,7 +1,7 @@
 """Options that all systems share, their checks, and the parts that are built from them.
 
-Layer fusion (GTRANS, Yang et al. 2022) is an option of every system. Groups are counted from the
-bottom layer of a side, as in the paper.
+Layer fusion (GTRANS, Yang et al. 2022) is an option of every system. Groups of layers are counted
+from the bottom of a side, as in the paper.
 """
 
 import re
@@ -27,7 +27,7 @@ from gtrans.option_types import START, check_ranges, option, refuse_given
 
 
 def size_option(help_text: str, least: int | None = None) -> Any:
-    """Return a field for a size whose default comes from the preset of the ``--arch``."""
+    """Return a field whose default comes from the preset of the ``--arch``."""
     return option(None, f"{help_text} (default: by --arch)", least=least)
 
 
@@ -39,7 +39,7 @@ class DocumentModelConfig(UnitConfig, FairseqDataclass):
     target_lang: Optional[str] = option(None, "set by the task")
 
     def _get_all_attributes(self) -> list[str]:
-        """Return the names of the options to declare; the task has declared the ones above."""
+        """Return the options to declare; the task has declared the ones above."""
         names: list[str] = super()._get_all_attributes()
         return [name for name in names if name not in DocumentModelConfig.__dataclass_fields__]
 
@@ -189,7 +189,7 @@ class UnitTransformerConfig(TransformerConfig):
 def check_stack(cfg: StackConfig, options: type, task: Any) -> None:
     """Raise GtransError for sizes that are out of range or contradict each other.
 
-    ``options``: the dataclass that declares the model's options.
+    ``options``: the dataclass of the model's options.
     """
     check_ranges(cfg, options)
     for side in ("encoder", "decoder"):

@@ -1,7 +1,6 @@
 """Presets (named sizes of models), and how a system is registered.
 
-On the command line fairseq fills in a preset; with a configuration file the model does it when
-it is built.
+fairseq fills in the preset of a command line; a model fills in one of a configuration file.
 """
 
 import argparse
@@ -45,7 +44,7 @@ def sizes(
 ) -> dict[str, Any]:
     """Return a preset with equal sizes on both sides.
 
-    ``switches``: further options of the preset (None: a post-norm Transformer's).
+    ``switches``: further options (None: for a post-norm Transformer).
     """
     if decoder_layers is None:
         decoder_layers = layers
@@ -66,10 +65,7 @@ def sizes(
 def register_system(
     name: str, options: type[DocumentModelConfig], presets: Presets
 ) -> Callable[[Model], Model]:
-    """Decorate a model class: register it, and each preset as ``--arch`` and hydra's ``model``.
-
-    A preset may have the name of the model.
-    """
+    """Decorate a model class: register it, and each preset as ``--arch`` and hydra's ``model``."""
     return partial(_register, name, options, presets)
 
 
@@ -92,7 +88,6 @@ def _register(
 
 
 def _fill_in(preset: Mapping[str, Any], args: Any) -> None:
-    """Fill in a preset when fairseq has parsed a command line."""
     if not isinstance(args, argparse.Namespace):
         return
     check_numbers(vars(args))

@@ -47,7 +47,7 @@ _OF_PARTS = {"memory_output": "memory_size", "decoder_group_fusion": "decoder_gr
 
 @dataclass
 class WarmStartReport:
-    """Names of tensors, by what happened to them.
+    """The names of the model's tensors, by where they come from.
 
     Attributes:
         copied: global attention that was started from group attention.
@@ -109,14 +109,13 @@ def _share(known: int, entries: int) -> str:
 
 @dataclass(frozen=True)
 class WarmStartOptions:
-    """How a model starts, and which of its properties are compared with the checkpoint's.
+    """How a model starts, and which properties are checked against the checkpoint.
 
     Attributes:
         copy_local_to_global: start global attention from the group attention of its layer.
         init_dict: dictionaries of a checkpoint that does not store its vocabulary.
         other_vocabulary: accept other languages, and few known entries.
-        special_tokens: value of ``--sentence-marks``; this and the next two are compared unless
-            they are None.
+        special_tokens: value of ``--sentence-marks``; like the next two not compared if None.
         model: options of the model.
         languages: source and target.
     """
@@ -186,18 +185,11 @@ def warm_start(
 
 @dataclass
 class _Transfer:
-    """Takes tensors of a checkpoint for a model, and reports each.
-
-    Attributes:
-        original: tensors by their names in the checkpoint.
-        stored: the same by their names in a model.
-        tensors: tensors for the model.
-        misfits: tensors of another shape or type, for a message.
-    """
+    """Takes tensors of a checkpoint for a model, and reports each."""
 
     path: str
-    original: Mapping[str, Tensor]
-    stored: Mapping[str, Tensor]
+    original: Mapping[str, Tensor]  # by their names in the checkpoint
+    stored: Mapping[str, Tensor]  # the same by their names in a model
     vocabularies: Mapping[str, _StoredVocabulary]
     dictionaries: Mapping[str, Dictionary]
     report: WarmStartReport
@@ -205,7 +197,6 @@ class _Transfer:
     misfits: list[str] = field(default_factory=list)
 
     def take(self, name: str, tensor: Tensor, source_name: str) -> None:
-        """Take a tensor for ``tensor``, the model's parameter ``name``."""
         if source_name not in self.stored:
             self.report.new.append(name)
             return
@@ -254,7 +245,7 @@ def _check_misfits(misfits: list[str], path: str) -> None:
 def _check_special_tokens(
     checkpoint: dict[str, Any], path: str, special_tokens: str | None
 ) -> None:
-    """Tell an mBART-50 from an mBART: both have the same language tokens."""
+    # mBART and mBART-50 have the same language tokens.
     there = options_of(checkpoint, "model") | options_of(checkpoint, "task")
     theirs = pretrained_special_tokens(there)
     both = (theirs, special_tokens or "")
@@ -326,7 +317,7 @@ def _check_share(report: WarmStartReport, path: str) -> None:
 
 
 def _check_tied(own: Mapping[str, Tensor], result: Mapping[str, Tensor], path: str) -> None:
-    """Raise GtransError if one table of the model is two different ones in the checkpoint."""
+    """Raise GtransError if a table of the model is two different ones in the checkpoint."""
     tables: dict[int, str] = {}
     for name in result:
         first = tables.setdefault(own[name].data_ptr(), name)
@@ -362,10 +353,8 @@ def dictionaries_of(task: Any) -> dict[str, Dictionary]:
 
 @dataclass(frozen=True)
 class _StoredVocabulary:
-    """``entries`` in the order of the rows; at least ``least`` of them have embeddings."""
-
     entries: list[str]
-    least: int
+    least: int  # how many of them have embeddings for sure
 
 
 def _vocabularies(
@@ -374,10 +363,7 @@ def _vocabularies(
     init_dict: str | None,
     path: str,
 ) -> dict[str, _StoredVocabulary]:
-    """Return the vocabularies of ``encoder`` and ``decoder``, if they are known.
-
-    ``init_dict``: dictionaries of source and target, joined by ``:``, or one for both.
-    """
+    """Return the vocabularies of ``encoder`` and ``decoder``, if they are known."""
     vocabularies: dict[str, _StoredVocabulary] = {}
     if fingerprint is not None:
         if init_dict:
@@ -386,6 +372,7 @@ def _vocabularies(
             entries = vocabulary.entries
             vocabularies[side] = _StoredVocabulary(entries, len(entries))
     elif init_dict:
+        # Dictionaries of both sides, joined by ":", or one for both.
         source, _, target = init_dict.partition(os.pathsep)
         # The checkpoint's task may have added these.
         added = [language_token(name) for name in split_languages(options.get("langs"))]
@@ -420,8 +407,7 @@ def _check_languages(
     languages: tuple[str, str],
     path: str,
 ) -> None:
-    """Compare languages, but not of a multilingual checkpoint."""
-    if options.get("langs"):
+    if options.get("langs"):  # a multilingual model
         return
     there = (str(options.get("source_lang") or ""), str(options.get("target_lang") or ""))
     if fingerprint is not None:

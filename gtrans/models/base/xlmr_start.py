@@ -1,9 +1,9 @@
 """Starting encoder and decoder from XLM-R, as in XLM-T (Ma et al. 2020), which GTRANS refers to.
 
 A decoder layer takes self-attention and feed-forward network from the XLM-R layer of the same
-number; cross-attention is new. With two feed-forward networks in a layer (the authors' code),
-layer ``2 i`` of XLM-R (from 0) gives self-attention and the first network, layer ``2 i + 1``
-cross-attention and the second.
+number; cross-attention is new. With two feed-forward networks (the authors' code), layer ``2 i`` of
+XLM-R (from 0) gives self-attention and the first network, layer ``2 i + 1`` cross-attention and the
+second.
 """
 
 import logging
@@ -43,7 +43,7 @@ def start_from_xlmr(
 ) -> WarmStartReport:
     """Load the XLM-R in ``folder`` into ``model``; embeddings are copied row by row.
 
-    ``folder``: written by ``save_pretrained`` of `transformers`. No code in it is run.
+    ``folder``: written by ``save_pretrained`` of `transformers`; no code in it is run.
 
     Raises:
         GtransError: the folder holds no XLM-R, sizes differ, or no word is in both vocabularies.
@@ -58,8 +58,9 @@ def start_from_xlmr(
     position_tables = ["encoder.embed_positions.weight", "decoder.embed_positions.weight"]
     missing = sorted({*renamed, *position_tables} - set(own))
     different = [name for name in report.renamed if renamed[name].shape != own[name].shape]
-    if missing or different:
-        name = (missing + different)[0]
+    misfits = missing + different
+    if misfits:
+        name = misfits[0]
         raise GtransError(
             f"--init-xlmr {folder}: this model has no {name} as XLM-R does; choose --arch "
             "gtrans_fusion_xlmr_base, sizes like those of XLM-R, and a post-norm --system."
@@ -90,7 +91,7 @@ def start_from_xlmr(
 
 
 def _named_for(side: str, layers: Any, state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return XLM-R's parameters under the names of one side, without tables."""
+    """Return XLM-R's parameters for one side, without tables."""
     halves = _HALVES if layers[0].spec.two_feed_forwards else ({},)
     named = {}
     for there, tensor in state.items():
