@@ -92,9 +92,9 @@ def _check_ids(path: str, lines: Any, dictionary: Dictionary, size: int) -> None
     ends = np.cumsum(lines.sizes, dtype=np.int64)
     for begin in range(0, len(ids), _IDS_AT_ONCE):
         some = ids[begin : begin + _IDS_AT_ONCE]
-        is_here = (ends > begin) & (ends <= begin + len(some))
+        ends_here = ends[(ends > begin) & (ends <= begin + len(some))]
         is_last = np.zeros(len(some), np.bool_)
-        is_last[ends[is_here] - 1 - begin] = True
+        is_last[ends_here - 1 - begin] = True
         mistake = _first_mistake(some, is_last, dictionary, size)
         if mistake is not None:
             place = begin + mistake.place
@@ -116,11 +116,14 @@ def _first_mistake(ids: Any, is_last: Any, dictionary: Dictionary, size: int) ->
     is_eos = ids == dictionary.eos()
     wrong = is_last & ~is_eos
     if wrong.any():
-        return _IdMistake(int(np.argmax(wrong)), "does not end where the index says")
+        place = int(np.argmax(wrong))
+        return _IdMistake(place, "does not end where the index says")
     wrong = ~is_last & is_eos
     if wrong.any():
-        return _IdMistake(int(np.argmax(wrong)), f"holds a literal {dictionary.eos_word}")
+        place = int(np.argmax(wrong))
+        return _IdMistake(place, f"holds a literal {dictionary.eos_word}")
     wrong = ids == dictionary.bos()
     if wrong.any():
-        return _IdMistake(int(np.argmax(wrong)), f"holds a literal {dictionary.bos_word}")
+        place = int(np.argmax(wrong))
+        return _IdMistake(place, f"holds a literal {dictionary.bos_word}")
     return None

@@ -49,7 +49,8 @@ class WordBoundaries:
         begins = np.array([entry.startswith(_BEGINS) for entry in entries])
         if begins.any():
             return cls(begins, at_end=False)
-        return cls(np.ones(len(entries), np.bool_), at_end=True)
+        is_word = np.ones(len(entries), np.bool_)
+        return cls(is_word, at_end=True)
 
     def begins(self, subwords: Ints, opens: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Return ``(n,)`` whether a word begins; ``opens (n,)``: a sentence does."""
@@ -99,8 +100,8 @@ class DistinctWords:
             starts = first[lengths == length]
             index = starts[:, None] + np.arange(length)
             different = np.unique(subwords[index], axis=0)
-            is_left_out = np.isin(different, sorted(left_out)).any(1)
-            kept = different[~is_left_out]
+            has_left_out = np.isin(different, sorted(left_out))
+            kept = different[~has_left_out.any(1)]
             words.append(kept.ravel())
             sizes += [length] * len(kept)
         first_of_word = np.cumsum(sizes, dtype=np.int64)
@@ -143,11 +144,13 @@ class ContextText:
         if self.words is None:
             assert self.fixed is not None
             return self.fixed.to(sentence)
-        generator = np.random.default_rng([self.seed, _checksum(sentence), _checksum(current)])
+        key = [self.seed, _checksum(sentence), _checksum(current)]
+        generator = np.random.default_rng(key)
         subwords, end = sentence[:-1], sentence[-1:]
         count = self.words.count(subwords.cpu().numpy())
-        words = torch.from_numpy(self.words.draw(count, generator))
-        return torch.cat([words.to(sentence), end])
+        drawn = self.words.draw(count, generator)
+        words = torch.from_numpy(drawn).to(sentence)
+        return torch.cat([words, end])
 
 
 def _checksum(sentence: Tensor) -> int:

@@ -198,8 +198,10 @@ class DocumentDataset(FairseqDataset):
         order = np.arange(len(self))
         if self.shuffle:
             order = np.random.permutation(len(self))
-        order = order[np.argsort(self.target_sizes[order], kind="mergesort")]
-        indices: Ints = order[np.argsort(self.source_sizes[order], kind="mergesort")]
+        by_target = np.argsort(self.target_sizes[order], kind="mergesort")
+        order = order[by_target]
+        by_source = np.argsort(self.source_sizes[order], kind="mergesort")
+        indices: Ints = order[by_source]
         return indices
 
     def filter_indices_by_size(self, indices: Ints, max_sizes: Any) -> tuple[Ints, list[int]]:

@@ -107,18 +107,20 @@ class ExampleBuilder:
         ends = target.eq(self.frame.eos).long()
         number_in_row = ends.cumsum(0) - ends
         sentence = number_in_row + span.target.start
-        is_predicted = sentence.ge(span.predicted.start) & sentence.lt(span.predicted.stop)
-        return target.masked_fill(~is_predicted, self.frame.pad)
+        is_before = sentence.lt(span.predicted.start)
+        is_behind = sentence.ge(span.predicted.stop)
+        return target.masked_fill(is_before | is_behind, self.frame.pad)
 
     def _replaced(
         self, sentences: Sequence[Tensor], current: int, context: ContextText | None
     ) -> list[Tensor]:
-        replaced = list(sentences)
         if context is None or self.unit.context_kind in ("true", "none"):
-            return replaced
+            return list(sentences)
+        replaced = []
         for number, sentence in enumerate(sentences):
             if number != current:
-                replaced[number] = context.instead(sentence, sentences[current])
+                sentence = context.instead(sentence, sentences[current])
+            replaced.append(sentence)
         return replaced
 
     def collate(self, examples: Sequence[Example]) -> dict[str, Any]:
@@ -131,7 +133,7 @@ class ExampleBuilder:
         """
         source = self._padded(examples, "source")
         lengths = source.ne(self.frame.pad).sum(1)
-        net_input: dict[str, Tensor] = {"src_tokens": source, "src_lengths": lengths}
+        net_input = {"src_tokens": source, "src_lengths": lengths}
         if self.unit.has_context:
             current = [example["current_sentence"] for example in examples]
             net_input["current_sentence"] = torch.tensor(current)
@@ -146,15 +148,17 @@ class ExampleBuilder:
             net_input["prev_output_tokens"] = self._padded(examples, "prev_output_tokens")
         predicted_sentences = [example["predicted_sentences"] for example in examples]
         counted = source if target is None else target
+        tokens = counted.ne(self.frame.pad).sum()
         return {
             "nsentences": sum(predicted_sentences),
-            "ntokens": int(counted.ne(self.frame.pad).sum()),
+            "ntokens": int(tokens),
             "net_input": net_input,
             "target": target,
         }
 
     def _padded(self, examples: Sequence[Example], name: str) -> Tensor:
-        return self.frame.pad_rows([example[name] for example in examples])
+        rows = [example[name] for example in examples]
+        return self.frame.pad_rows(rows)
 
     def sources_to_translate(self, source: Mapping[str, Tensor]) -> list[list[Tensor]]:
         """Return for each row of ``net_input`` the source sentences to translate, with ``</s>``."""

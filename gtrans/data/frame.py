@@ -208,7 +208,8 @@ class Frame:
         other_tokens = [number for number in self.special_ids if number != self.eos]
         is_other = torch.isin(row, row.new_tensor(other_tokens))
         words = row[~is_other]
-        ends = (words.eq(self.eos).nonzero().squeeze(1) + 1).tolist()
+        last = words.eq(self.eos).nonzero().squeeze(1)
+        ends = (last + 1).tolist()
         begins = [0, *ends[:-1]]
         return [words[begin:end] for begin, end in zip(begins, ends, strict=True)]
 

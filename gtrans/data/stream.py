@@ -95,7 +95,8 @@ class _Stream:
         longest = 0
         for following in self.tracks:
             if following is not None:
-                longest = max(longest, self.counts[following.document] - following.step)
+                left = self.counts[following.document] - following.step
+                longest = max(longest, left)
         return longest
 
     def read(self, length: int, waiting: deque[int]) -> list[StreamRun]:
@@ -137,8 +138,8 @@ class _Stream:
         left = length
         while left and self.peek(1, waiting):
             longer = range(2, left + 1)
-            too_long = bisect_left(longer, True, key=lambda n: not fits(self.peek(n, waiting)))
-            part = 1 + too_long
+            fitting = bisect_left(longer, True, key=lambda n: not fits(self.peek(n, waiting)))
+            part = 1 + fitting
             window.append(self.read(part, waiting))
             left -= part
         return window
@@ -260,8 +261,8 @@ class StreamDataset(DocumentDataset):
     def collater(self, samples: list[dict[str, Any]]) -> dict[str, Any]:
         """Merge the runs of a window into a batch, or into ``parts``."""
         batches = []
-        for _, part in groupby(samples, itemgetter("part")):
-            rows = list(part)
+        for _, samples_of_part in groupby(samples, itemgetter("part")):
+            rows = list(samples_of_part)
             batch = super().collater(rows)
             batch["stream"] = rows[0]["stream"]
             batch["runs"] = [row["run"] for row in rows]
@@ -350,13 +351,16 @@ class StreamDataset(DocumentDataset):
         if not steps:
             logger.warning("no document has two %s: no update of the memory is trained", name)
         elif 10 * trained < steps:
-            beside = f" with `--batch-size` {tracks}" if tracks else ""
-            fewer = ", or a smaller `--batch-size`" if tracks else ""
-            smaller = ", or a smaller `--max-doc-tokens`" if name == "instances" else ""
+            given = f"`--max-tokens` {max_tokens}"
+            ways = "give more tokens"
+            if tracks:
+                given += f" with `--batch-size` {tracks}"
+                ways += ", or a smaller `--batch-size`"
+            if name == "instances":
+                ways += ", or a smaller `--max-doc-tokens`"
             raise GtransError(
-                f"`--max-tokens` {max_tokens}{beside}: documents side by side with two {name} "
-                "each have more tokens, so that the memory would not be trained; give more "
-                f"tokens{fewer}{smaller}."
+                f"{given}: documents side by side with two {name} each have more tokens, so that "
+                f"the memory would not be trained; {ways}."
             )
 
     def _tracks_that_fit(self, max_tokens: int | None) -> int:
@@ -364,10 +368,11 @@ class StreamDataset(DocumentDataset):
         tokens = self._tokens_of_longer_side(self.documents)
         tokens_of_window = float(tokens.mean())  # a whole document
         if self.options.max_window:
-            tokens_of_step = max(float(tokens.sum()) / len(self._steps.lines), 1.0)
-            tokens_of_window = tokens_of_step * self.options.max_window
+            tokens_of_step = float(tokens.sum()) / len(self._steps.lines)
+            tokens_of_window = max(tokens_of_step, 1.0) * self.options.max_window
         room = max(tokens_of_window, self._two_long_steps(), 1.0)
-        return max(int((max_tokens or 0) / room), 1)
+        tracks = int((max_tokens or 0) / room)
+        return max(tracks, 1)
 
     def _two_long_steps(self) -> float:
         """Return the 0.9 quantile of the tokens of two consecutive steps."""
@@ -377,7 +382,9 @@ class StreamDataset(DocumentDataset):
         has_next[last] = False
         first = np.flatnonzero(has_next)
         pairs = tokens[first] + tokens[first + 1]
-        return float(np.quantile(pairs, 0.9)) if len(pairs) else 0.0
+        if not len(pairs):
+            return 0.0
+        return float(np.quantile(pairs, 0.9))
 
     @property
     def smallest_parts(self) -> SmallestParts:
@@ -398,8 +405,9 @@ class StreamDataset(DocumentDataset):
         document, position, count = numbers.reshape(-1, 3).T
         first = self._steps.first[document] + position
         last = first + count - 1
-        steps = self._steps.lines
-        return np.stack([steps[first, 0], steps[last, 1]], 1)
+        begin = self._steps.lines[first, 0]
+        end = self._steps.lines[last, 1]
+        return np.stack([begin, end], 1)
 
     @property
     def can_reuse_epoch_itr_across_epochs(self) -> bool:

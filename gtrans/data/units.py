@@ -180,9 +180,14 @@ class WindowUnit(Unit):
             stop = min(number + after + 1, count)
             window = range(start, stop)
             current = range(number, number + 1)
-            target = current if self.context_sides == "source" else window
-            predicted = window if self.context_sides == "both" else current
-            spans.append(UnitSpan(window, target, predicted, kept=current))
+            spans.append(
+                UnitSpan(
+                    source=window,
+                    target=current if self.context_sides == "source" else window,
+                    predicted=window if self.context_sides == "both" else current,
+                    kept=current,
+                )
+            )
         return spans
 
     @property
@@ -376,7 +381,7 @@ def split_overlapping(
             stop += 1
         read = range(first_read, stop)
         own = range(start, stop)
-        spans.append(UnitSpan(read, read, predicted=own, kept=own))
+        spans.append(UnitSpan(source=read, target=read, predicted=own, kept=own))
         start = stop
     return spans
 
