@@ -96,7 +96,8 @@ class FlatPlanner(Planner):
             plan["shortened"] = index
         window = self.source_layout(tokens)
         is_current = window.sentence.eq(current[window.row])
-        lengths = torch.bincount(window.row[is_current], minlength=window.shape[0])
+        current_rows = window.row[is_current]
+        lengths = torch.bincount(current_rows, minlength=window.shape[0])
         plan |= self.source_rows(DocumentLayout.of_rows(lengths))
         plan["window"] = window
         plan["in_window"] = self_plans(window, self.attention["encoder"], self.shapes)
@@ -120,8 +121,8 @@ class FlatTransformerEncoder(Encoder):
             dim = embed_tokens.embedding_dim
             self.embed_segments = nn.Embedding(2, dim)
             # Words have this size after they are scaled.
-            size = float(cfg.segment_size) * self.embed.scale
-            nn.init.normal_(self.embed_segments.weight, std=size * dim**-0.5)
+            std = float(cfg.segment_size) * self.embed.scale * dim**-0.5
+            nn.init.normal_(self.embed_segments.weight, std=std)
 
     def read(self, src_tokens: Tensor, current: Tensor, plan: Plan | None = None) -> EncoderOutput:
         """Encode windows; the output has the tokens of current sentences.
@@ -136,9 +137,10 @@ class FlatTransformerEncoder(Encoder):
         if "shortened" in plan:
             src_tokens = tokens_at(src_tokens, plan["shortened"], self.frame.pad)
         window = plan["window"]
-        segments, order = None, None
+        segments = None
         if self.has_segments and self.embed_segments is not None:
             segments = self.embed_segments(plan["is_current"])
+        order = None
         if self.embed.by_sentence:
             order = self.embed.order(window.sentence, window.most_sentences, window.in_several)
         of_windows = LayerInputs(plan["in_window"], {}, order)
@@ -150,7 +152,7 @@ class FlatTransformerEncoder(Encoder):
         embedded = self.embedded(src_tokens, window, segments)
         selection = TokenSelection(self.bottom_layers, plan["kept"])
         fused, _ = self.run(embedded, layers, selection=selection)
-        return EncoderOutput(fused[0], plan["source"], None, [])
+        return EncoderOutput(fused[0], plan["source"], order=None, layers=[])
 
 
 @register_system("flat_transformer", FlatTransformerConfig, PRESETS)
@@ -218,17 +220,18 @@ def bert_windows(
     # (batch, length); -1 on padding
     sentence = layout.pad(layout.sentence.float() + 1).long() - 1
     is_current = sentence.eq(current[:, None])
-    real = sentence.ge(0)
+    is_token = sentence.ge(0)
     is_cls = tokens.eq(cls)
-    later_cls = is_cls.clone()
-    later_cls[:, 0] = False
-    kept = real & ~later_cls
+    is_later_cls = is_cls.clone()
+    is_later_cls[:, 0] = False
+    kept = is_token & ~is_later_cls
     excess = (kept.sum(1) - longest).clamp(min=0)
-    context = kept & ~is_current & ~is_cls
-    dropped = context & context.cumsum(1).le(excess[:, None])
+    in_context = kept & ~is_current & ~is_cls
+    is_early = in_context.cumsum(1).le(excess[:, None])
+    dropped = in_context & is_early
     kept &= ~dropped
-    before = kept & tokens.eq(sep) & sentence.lt(current[:, None])
-    return chosen_index(kept), before.sum(1)
+    ends_before = kept & tokens.eq(sep) & sentence.lt(current[:, None])
+    return chosen_index(kept), ends_before.sum(1)
 
 
 @register_system("flat_transformer_bert", FlatBertConfig, BERT_PRESETS)

@@ -107,11 +107,11 @@ class Stack(nn.Module):
         self.layernorm_embedding = nn.LayerNorm(dim) if cfg.layernorm_embedding else None
         self.embed = Embedder(
             dim,
-            1.0 if cfg.no_scale_embedding else math.sqrt(dim),
-            float(cfg.dropout),
-            design.by_sentence,
-            design.has_combined_attention,
-            str(cfg.sinusoid),
+            scale=1.0 if cfg.no_scale_embedding else math.sqrt(dim),
+            dropout=float(cfg.dropout),
+            by_sentence=design.by_sentence,
+            has_combined_attention=design.has_combined_attention,
+            sinusoid=str(cfg.sinusoid),
         )
         self.self_kinds = tuple(design.self_kinds)
         self.layers = nn.ModuleList(layers)
@@ -246,7 +246,7 @@ class Encoder(Stack, FairseqEncoder):
         layers = [partial(layer, inputs=inputs) for layer in self.layers]
         embedded = self.embedded(src_tokens, layout)
         fused, states = self.run(embedded, layers, keep_all=self.gives_layers)
-        return EncoderOutput(fused[0], layout, order, states, context)
+        return EncoderOutput(fused[0], layout, order=order, layers=states, context=context)
 
     def reorder_encoder_out(self, encoder_out: EncoderOutput, new_order: Tensor) -> EncoderOutput:
         """Reorder as in fairseq."""
