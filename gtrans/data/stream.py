@@ -158,8 +158,8 @@ def stream_windows(
     Args:
         counts: steps of each document.
         queue: documents in the order in which tracks take them.
-        streams, tracks: number of streams, and of tracks in each.
-        draw: returns the steps of a window; 0: one whole document in each track.
+        streams, tracks: how many, tracks in each stream.
+        draw: returns the steps of a window; 0: a whole document in each track.
         fits: whether runs may be read at once.
     """
     waiting = deque(queue)
@@ -238,7 +238,7 @@ class StreamDataset(DocumentDataset):
         return int(self._steps.counts[document])
 
     def input_before(self, run: StreamRun) -> dict[str, Any]:
-        """Return ``net_input`` of one row, all steps of the document before ``run``."""
+        """Return ``net_input`` of the steps of the document before ``run``."""
         earlier = StreamRun(run.document, position=0, count=run.position)
         batch = self.examples.collate([self._row(earlier)])
         net_input: dict[str, Any] = batch["net_input"]
@@ -317,7 +317,7 @@ class StreamDataset(DocumentDataset):
         return padded <= max_tokens
 
     def _take(self, windows: Sequence[Sequence[Window]]) -> list[list[list[int]]]:
-        """Store the runs; return the windows of every stream as numbers of runs."""
+        """Store the runs; return windows as numbers of runs, by stream."""
         self._runs = []
         batches: list[list[list[int]]] = []
         for stream, windows_of_stream in enumerate(windows):

@@ -438,7 +438,7 @@ class Units:
         return Units(self.lines[chosen], self.first_sentence[chosen])
 
     def shifted(self, lines: int, sentences: int) -> Units:
-        """Return the units behind other ``lines`` with ``sentences``."""
+        """Add offsets to all line and sentence numbers."""
         return Units(self.lines + lines, self.first_sentence + sentences)
 
     @classmethod

@@ -106,7 +106,7 @@ def find_language_token(lang: object, langs: object) -> str:
 def add_language_tokens(dictionary: Dictionary, words: int, langs: Sequence[str]) -> None:
     """Put ``[lang]`` of each language and ``<mask>`` behind the first ``words`` entries, in place.
 
-    Later entries are removed: fairseq adds tokens before it knows the checkpoint's languages.
+    Later entries are removed: fairseq needs dictionaries before it knows a checkpoint's languages.
     """
     for entry in dictionary.symbols[words:]:
         del dictionary.indices[entry]
