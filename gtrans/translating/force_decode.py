@@ -18,6 +18,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from gtrans.data.examples import Example, ExampleBuilder, source_of
+from gtrans.data.frame import Frame
 from gtrans.data.units import ChunkStreamUnit, UnitSpan
 from gtrans.errors import GtransError
 from gtrans.evaluation.contrastive import Item
@@ -289,28 +290,19 @@ def _score(
     device = next(models[0].parameters()).device
     sample = pool.examples.collate([row.example for row in batch])
     target = sample["target"]
-    inputs = sample["net_input"]["prev_output_tokens"]
     sentence = sentences_of(target, frame.eos)
     first = torch.tensor([row.first for row in batch])
     counts = target.eq(frame.eos).sum(1)
     # Tokens behind the last sentence, which end the document, belong to no sentence.
     in_sentence = sentence.ge(first[:, None]) & sentence.lt(counts[:, None])
     is_scored = target.ne(frame.pad) & in_sentence
-    # A common prefix has the same probabilities in all rows of a source: it is scored once.
-    sources = _numbers_of_sources(batch)
-    layout = DocumentLayout.of_target(inputs, frame.pad, frame.bos, frame.eos)
-    shared = shared_prefixes(layout, inputs, sources)
-    # `state_of_word`: for each scored word the number of the state that predicts it.
-    shared_tokens = shared.choose(torch.arange(shared.tokens), is_scored)
-    chosen, state_of_word = torch.unique(shared_tokens, return_inverse=True)
-    predict_at = torch.zeros(is_scored.numel(), dtype=torch.bool)
-    predict_at[shared.index[chosen]] = True
-    predict_at = predict_at.view_as(is_scored)
-    state_of_word = state_of_word.to(device)
+    inputs = sample["net_input"]["prev_output_tokens"]
+    predictions = _predictions(batch, inputs, is_scored, frame)
+    state_of_word = predictions.state_of_word.to(device)
     words = target[is_scored].to(device)
     states = []
     for model in models:
-        states.append(_states(model, pool, batch, sources, predict_at, device))
+        states.append(_states(model, pool, batch, predictions, device))
     scored = _scores_of_words(models, states, state_of_word, words, rivals).cpu()
     if not bool(scored[:, 0].isfinite().all()):
         raise not_finite(models)
@@ -329,8 +321,35 @@ def _score(
     return scores
 
 
+class _Predictions(NamedTuple):
+    """Where a batch predicts its scored words.
+
+    Attributes:
+        sources: ``(rows,)`` number of each row's source, in order of appearance.
+        predict_at: ``(rows, length)`` True where the decoder predicts a scored word.
+        state_of_word: ``(words,)`` number of the state that predicts each scored word.
+    """
+
+    sources: Tensor
+    predict_at: Tensor
+    state_of_word: Tensor
+
+
+def _predictions(
+    batch: Sequence[ScoredRow], inputs: Tensor, is_scored: Tensor, frame: Frame
+) -> _Predictions:
+    # A common prefix has the same probabilities in all rows of a source: it is scored once.
+    sources = _numbers_of_sources(batch)
+    layout = DocumentLayout.of_target(inputs, frame.pad, frame.bos, frame.eos)
+    shared = shared_prefixes(layout, inputs, sources)
+    shared_tokens = shared.choose(torch.arange(shared.tokens), is_scored)
+    chosen, state_of_word = torch.unique(shared_tokens, return_inverse=True)
+    predict_at = torch.zeros(is_scored.numel(), dtype=torch.bool)
+    predict_at[shared.index[chosen]] = True
+    return _Predictions(sources, predict_at.view_as(is_scored), state_of_word)
+
+
 def _numbers_of_sources(batch: Sequence[ScoredRow]) -> Tensor:
-    """Return ``(rows,)``: the number of each row's source, in order of appearance."""
     known: dict[Hashable, int] = {}
     numbers = [known.setdefault(row.source, len(known)) for row in batch]
     return torch.tensor(numbers)
@@ -391,26 +410,22 @@ def _states(
     model: Any,
     pool: RowPool,
     batch: Sequence[ScoredRow],
-    sources: Tensor,
-    predict_at: Tensor,
+    predictions: _Predictions,
     device: torch.device,
 ) -> DecoderStates:
-    """Return the decoder states at the True entries of ``predict_at``, ``(rows, length)``.
-
-    ``sources``: ``(rows,)`` number of each row's source, in order of appearance.
-    """
     builder = pool.examples
     examples = [row.example for row in batch]
     # Numbers of sources are in order of appearance, and so are the examples kept for them.
-    example_of_source = dict(zip(sources.tolist(), examples, strict=True))
+    sources = predictions.sources.tolist()
+    example_of_source = dict(zip(sources, examples, strict=True))
     distinct = list(example_of_source.values())
     source_inputs = builder.collate(distinct)["net_input"]
     target_inputs = builder.collate(examples)["net_input"]
     net_input = {
         **source_of(source_inputs),
         "prev_output_tokens": target_inputs["prev_output_tokens"],
-        "source_of_row": sources,
-        "predict_at": predict_at,
+        "source_of_row": predictions.sources,
+        "predict_at": predictions.predict_at,
     }
     on_device = {name: tensor.to(device) for name, tensor in net_input.items()}
     completed = pool.complete_input(on_device)

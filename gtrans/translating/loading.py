@@ -66,19 +66,16 @@ def load_models(
     """
     refuse_folders(paths)
     device = decoding_device(cpu, fp16)
-    if fp16 + bf16 + int8 > 1:
-        raise GtransError("give only one of `--fp16`, `--bf16` and `--int8`.")
-    if int8 and device.type != "cpu":
-        raise GtransError("`--int8` is for CPUs; give `--cpu`, too, or `--bf16` instead.")
-    if bf16 and device.type == "cpu" and not _has_bf16_products():
-        print_message("`--bf16` does not help here: this processor has no products in bfloat16")
+    _check_precision(device, fp16, bf16, int8)
     import_plugin()
     if data is not None:
         check_data_folder(Path(data))
     states = {path: read_checkpoint(path, in_memory=False) for path in paths}
-    stored = stored_fingerprint(states[paths[0]], paths[0]) if data is None else None
     options = dict(overrides or {})
-    if data is not None:
+    stored = None
+    if data is None:
+        stored = stored_fingerprint(states[paths[0]], paths[0])
+    else:
         options["data"] = data
     task: Any = None
     models: list[Any] = []
@@ -110,6 +107,15 @@ def load_models(
             to_int8(model)
         model.to(device)
     return models, task
+
+
+def _check_precision(device: torch.device, fp16: bool, bf16: bool, int8: bool) -> None:
+    if [fp16, bf16, int8].count(True) > 1:
+        raise GtransError("give only one of `--fp16`, `--bf16` and `--int8`.")
+    if int8 and device.type != "cpu":
+        raise GtransError("`--int8` is for CPUs; give `--cpu`, too, or `--bf16` instead.")
+    if bf16 and device.type == "cpu" and not _has_bf16_products():
+        print_message("`--bf16` does not help here: this processor has no products in bfloat16")
 
 
 @contextmanager
