@@ -32,25 +32,26 @@ from gtrans.errors import GtransError
 from gtrans.messages import print_message
 from gtrans.text.reader.base import ALL_TEXT as ALL_TEXT
 from gtrans.text.reader.base import BAD_SOURCE as BAD_SOURCE
-from gtrans.text.reader.base import CONVERT, NO_REFERENCE, Head, listed
 from gtrans.text.reader.base import DOCUMENT_LINE as DOCUMENT_LINE
+from gtrans.text.reader.base import NO_REFERENCE, Head, listed
 from gtrans.text.reader.base import Document as Document
 from gtrans.text.reader.base import NumberedLine as NumberedLine
-from gtrans.text.reader.base import PlainLine as PlainLine
-from gtrans.text.reader.base import PlainText as PlainText
 from gtrans.text.reader.base import Reader as Reader
 from gtrans.text.reader.base import Role as Role
 from gtrans.text.reader.base import Segment as Segment
 from gtrans.text.reader.base import TextSelection as TextSelection
 from gtrans.text.reader.base import is_boundary as is_boundary
-from gtrans.text.reader.base import notice_running_text as notice_running_text
 from gtrans.text.reader.base import sentence_of as sentence_of
 from gtrans.text.reader.markup import have_markup as have_markup
 from gtrans.text.reader.markup import without_markup as without_markup
+from gtrans.text.reader.other_formats import CONVERT
+from gtrans.text.reader.plain import PlainLine as PlainLine
+from gtrans.text.reader.plain import PlainText as PlainText
+from gtrans.text.reader.plain import notice_running_text as notice_running_text
 from gtrans.text.reader.rows import RowReader as RowReader
 
 for _module in pkgutil.iter_modules(__path__, f"{__name__}."):
-    importlib.import_module(_module.name)  # so that its formats are known
+    importlib.import_module(_module.name)  # its formats come before plain text
 
 
 def open_text(
