@@ -116,18 +116,18 @@ class MosesPipeline(TextPipeline):
         super().__init__(lang)
         rules = rules_of(lang)
         self.steps = steps
-        self._words = steps.segmenter is not None and rules == _CHINESE
+        self._finds_words = steps.segmenter is not None and rules == _CHINESE
         self._best_case = best_case or {}
         self._bpe = bpe
-        self._spaced = rules not in _WRITTEN_WITHOUT_SPACES
+        self._has_spaces = rules not in _WRITTEN_WITHOUT_SPACES
         self._normaliser = None
-        if self._spaced:
+        if self._has_spaces:
             self._normaliser = MosesPunctNormalizer(rules)
             # Its first rules move spaces ("file(s)" to "file (s)", "14 %" to "14%").
             del self._normaliser.substitutions[: len(self._normaliser.EXTRA_WHITESPACE)]
         # Moses' rules for zh and ja do not split sequences of characters and need a segmenter;
         # its default rules treat an ideograph as a symbol and make it a token.
-        self._tokeniser = MosesTokenizer(rules if self._spaced else "")
+        self._tokeniser = MosesTokenizer(rules if self._has_spaces else "")
         # Moses' detokeniser for cs iterates over a list as over an iterator and fails.
         self._detokeniser = MosesDetokenizer(rules if rules in _DETOKENISER_LANGUAGES else "")
 
@@ -141,12 +141,12 @@ class MosesPipeline(TextPipeline):
         text = text or PLACEHOLDER
         if self.steps.plain:
             return " ".join(self._tokeniser.tokenize(text, aggressive_dash_splits=True))
-        if not self._spaced:
+        if not self._has_spaces:
             text = _FULL_WIDTH_SPACE.sub(_SPACE, text)
         tokens = self._moses_tokens(text)
         if _spaces(tokens, text) is None:  # Moses has changed a character (only in contrived text)
             tokens = re.findall(r"\w+|[^\w\s]", text)
-        if self._words:
+        if self._finds_words:
             tokens = _joined_to_words(tokens, text)
         marked = self._mark_joints(tokens, text)
         marked = self._mark_gaps(marked, text)
@@ -175,11 +175,11 @@ class MosesPipeline(TextPipeline):
         if self._bpe is None:
             raise ValueError("this pipeline has no BPE merges")
         words = tokens.split(" ")
-        lower = self._truecase(words)
+        is_lower = self._truecase(words)
         subwords = self._bpe.segment_tokens([word for word in words if word])
         if len(self._bpe.cache) > _REMEMBERED_WORDS:
             self._bpe.cache.clear()
-        if lower:
+        if is_lower:
             subwords = [LOWER_TOKEN, *subwords]
         return " ".join(subwords)
 
@@ -195,18 +195,19 @@ class MosesPipeline(TextPipeline):
     def unsegment(self, tokens: str) -> str:
         """Join subwords to words; capitalise the first unless ``@lower@`` precedes it."""
         subwords = tokens.split()
-        lower = self.steps.truecase and LOWER_TOKEN in subwords[:1]
-        if lower:
+        is_lower = self.steps.truecase and LOWER_TOKEN in subwords[:1]
+        if is_lower:
             del subwords[0]
         # A model may stop in the middle of a word.
         words = _BPE_JOINT.sub("", " ".join(subwords)).split()
-        if self.steps.truecase and not lower:
+        if self.steps.truecase and not is_lower:
             first = _first_word(words)
             if first is not None:
                 words[first] = _capitalised(words[first])
         return " ".join(words)
 
     def _truecase(self, words: list[str]) -> bool:
+        """Truecase the first word in place; return whether ``decode`` must not capitalise it."""
         first = _first_word(words) if self.steps.truecase else None
         if first is None:
             return False
@@ -238,7 +239,7 @@ class MosesPipeline(TextPipeline):
         return marked
 
     def _can_be_marked(self, token: str) -> bool:
-        if not self._spaced and re.match(f"[{_FULL_WIDTH}]", token):
+        if not self._has_spaces and re.match(f"[{_FULL_WIDTH}]", token):
             return False
         return _SYMBOL.fullmatch(token) is not None
 
@@ -267,7 +268,7 @@ class MosesPipeline(TextPipeline):
         text: str = self._detokeniser.detokenize(tokens, unescape=False)
         text = re.sub(f"{_RIGHT} *", "", text)
         text = re.sub(f" *{_LEFT}", "", text)
-        if not self._spaced:
+        if not self._has_spaces:
             text = _FULL_WIDTH_SPACE.sub("", text)
         text = re.sub(f" *{_NO_SPACE} *", "", text)
         return re.sub(f"(?: *{_SPACE})+ *", _SPACE, text)

@@ -167,7 +167,7 @@ class Translation:
         self.options = options
         self.documents = translator.encoded(source.sentences)
         self.sentence_count = sum(len(document) for document in self.documents)
-        translator.warn_of(source.path, source.sentences, self.documents, source.sentence_places)
+        translator.warn_about(source.path, source.sentences, self.documents, source.sentence_places)
         provenance = self._provenance(options, contents)
         self.output = Output(output, provenance, options.force)
         self._progress: Any = None
@@ -175,8 +175,8 @@ class Translation:
         self._rows: list[Example] = []
         self._batches: list[list[int]] = []
         self._translated: list[Translations] = []
-        # Batches that are not translated, with the number of their sentences in `_progress`.
-        self._counted: dict[int, int] = {}
+        # Numbers of batches, with the number of their sentences that progress has counted.
+        self._untranslated: dict[int, int] = {}
 
     def _provenance(self, options: DecodingOptions, contents: Sequence[object]) -> dict[str, Any]:
         translator = self.translator
@@ -214,7 +214,7 @@ class Translation:
             self._rows = list(chain.from_iterable(self._rows_of_documents))
             self._batches = self.translator.batches(self._rows)
             self._translated = [[] for _ in self._rows]
-            self._counted = dict.fromkeys(range(len(self._batches)), 0)
+            self._untranslated = dict.fromkeys(range(len(self._batches)), 0)
             for number, rows in self.output.batches.items():
                 translations = [_alternatives_of(row) for row in rows]
                 # Sentences of earlier runs say nothing of the speed of this run.
@@ -222,11 +222,11 @@ class Translation:
             self._progress.update(0)
             yield
 
-    def missing(self) -> Iterator[BatchOfText]:
+    def untranslated_batches(self) -> Iterator[BatchOfText]:
         """Yield each batch to translate; if there is none, one without rows."""
-        if not self._counted:
+        if not self._untranslated:
             yield BatchOfText(self, -1, [])
-        for number in list(self._counted):
+        for number in list(self._untranslated):
             rows = [self._rows[index] for index in self._batches[number]]
             yield BatchOfText(self, number, rows)
 
@@ -242,12 +242,12 @@ class Translation:
         for index, row in zip(self._batches[number], translations, strict=True):
             self._translated[index] = row
             written += self.translator.sentences_in(self._rows[index], row)
-        return written - self._counted.pop(number)
+        return written - self._untranslated.pop(number)
 
     @property
     def is_translated(self) -> bool:
         """Whether all batches are translated."""
-        return not self._counted
+        return not self._untranslated
 
     def parts_of(self, number: int) -> dict[tuple[int, int], PartsOfDocument]:
         """Return the parts of a batch that an earlier run translated."""
@@ -266,7 +266,7 @@ class Translation:
         self.output.keep_part(PartKey(number, document, part), hypotheses)
         sentences = len(hypotheses[0])
         self._progress.update(sentences)
-        self._counted[number] += sentences
+        self._untranslated[number] += sentences
 
     # ---- the end
 
@@ -348,7 +348,7 @@ class OpenTexts(ExitStack):
                 self._failed(translation.source.path, error)
                 continue
             self._open[translation] = stack
-            yield from translation.missing()
+            yield from translation.untranslated_batches()
 
     def closing(self, translation: Translation) -> ExitStack:
         """Return a context that closes the text at its end."""

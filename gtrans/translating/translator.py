@@ -161,7 +161,7 @@ class Translator:
         """
         counted = _checked_places(documents)
         encoded = self.encoded(documents)
-        self.warn_of("the text", documents, encoded, places or counted)
+        self.warn_about("the text", documents, encoded, places or counted)
         rows_of_documents = self.cut(encoded)
         rows = list(chain.from_iterable(rows_of_documents))
         translated: list[Translations] = [[] for _ in rows]
@@ -187,7 +187,7 @@ class Translator:
         bert_subwords = None if encoded is None else encoded[0]
         return EncodedSentence(ids.long(), bert_subwords)
 
-    def warn_of(
+    def warn_about(
         self,
         name: str,
         documents: Sequence[Sequence[str]],
