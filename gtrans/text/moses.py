@@ -207,7 +207,7 @@ class MosesPipeline(TextPipeline):
         return " ".join(words)
 
     def _truecase(self, words: list[str]) -> bool:
-        """Truecase the first word in place; return whether ``decode`` must not capitalise it."""
+        """Truecase the first word; return whether ``decode`` must not capitalise it."""
         first = _first_word(words) if self.steps.truecase else None
         if first is None:
             return False

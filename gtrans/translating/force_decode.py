@@ -435,7 +435,7 @@ def _states(
 
 @dataclass(frozen=True, eq=False)
 class CorpusSide:
-    """One side of a corpus as plain sentences, and the pipeline to encode them."""
+    """One side of a corpus: plain sentences, and their pipeline."""
 
     pipeline: TextPipeline
     documents: Sequence[Sequence[str]]
@@ -537,7 +537,7 @@ def token_scores(
 def token_scores_without_context(
     models: Models, task: Any, text: ScoredCorpus, max_tokens: int, rivals: bool = False
 ) -> TokenScores:
-    """Return :func:`token_scores` with every sentence as a document of its own."""
+    """Return :func:`token_scores` with each sentence as a document."""
     lengths = [len(document) for document in text.source.documents]
     count = sum(lengths)
     cut = _rearranged(text, range(count), [1] * count, None)

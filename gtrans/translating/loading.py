@@ -57,12 +57,12 @@ def load_models(
 
     Args:
         paths: checkpoints; several are an ensemble.
-        data: the data folder of their training; None: the first checkpoint describes it.
-        overrides: options that replace those in the checkpoints, by name.
+        data: the folder of their training; None: the first checkpoint describes it.
+        overrides: new values of options in the checkpoints.
         int8: 8-bit weights, on a CPU.
 
     Raises:
-        GtransError: a checkpoint is missing, unsafe, or of another task, data folder or model.
+        GtransError: a checkpoint is missing, unsafe, or of another task, data or model.
     """
     refuse_folders(paths)
     device = decoding_device(cpu, fp16)
@@ -177,7 +177,7 @@ def refuse_folders(paths: Iterable[str]) -> None:
 
 
 def stored_fingerprint(state: Mapping[str, Any], path: str) -> ModelFingerprint:
-    """Return the fingerprint of a checkpoint; raise GtransError without it or its preparation."""
+    """Return a checkpoint's fingerprint, which must have a preparation."""
     fingerprint = ModelFingerprint.of_checkpoint(state, path)
     if fingerprint is None:
         raise GtransError(

@@ -223,7 +223,7 @@ class Translation:
             yield
 
     def untranslated_batches(self) -> Iterator[BatchOfText]:
-        """Yield each batch to translate; if there is none, one without rows."""
+        """Yield the batches to translate; if none is left, one without rows."""
         if not self._untranslated:
             yield BatchOfText(self, -1, [])
         for number in list(self._untranslated):
@@ -351,7 +351,7 @@ class OpenTexts(ExitStack):
             yield from translation.untranslated_batches()
 
     def closing(self, translation: Translation) -> ExitStack:
-        """Return a context that closes the text at its end."""
+        """Return a context that closes a text."""
         return self._open.pop(translation)
 
 
@@ -487,7 +487,7 @@ class TextToTranslate:
 
 
 class FileToTranslate(NamedTuple):
-    """A file of documents, its format, and the file of its translation.
+    """A file of documents and its translation.
 
     ``split_sentences``: see :class:`gtrans.formats.catalogue.DocumentReader`.
     """
@@ -570,7 +570,7 @@ def _files_of(source: Path, output: Path, format: str | None) -> list[_FoundFile
 
 
 def _files_in(folder: Path, output: Path) -> Iterator[Path]:
-    """Yield the files below a folder, without hidden ones, records, and the output."""
+    """Yield the files below a folder, but no hidden ones, records or outputs."""
     for parent, folders, names in os.walk(folder):
         entered = []
         for name in sorted(folders):
@@ -670,7 +670,7 @@ def _lines_of(
 
 
 class Outcome:
-    """The outcome of a command's texts; one that fails does not stop the others."""
+    """The outcome of a command's texts; a failure does not stop the others."""
 
     def __init__(self, texts: int, output_dir: str | None) -> None:
         self._texts = texts
@@ -682,7 +682,7 @@ class Outcome:
 
     @contextmanager
     def failures_of(self, path: str | Path) -> Iterator[None]:
-        """Report an error; in a single text it ends the command."""
+        """Report an error; for a single text it ends the command."""
         try:
             yield
         except Exception as error:

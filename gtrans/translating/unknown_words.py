@@ -63,7 +63,7 @@ def _number_of_words(sentence: str, tokens: Sequence[str]) -> int:
 
 
 def words_of_subwords(subwords: Sequence[str], lang: str) -> list[list[str]]:
-    """Return the subwords of each word; in languages without spaces a subword is a word."""
+    """Return the subwords of each word; without spaces, each subword is a word."""
     if language_code(lang) in WITHOUT_SPACES:
         return [[subword] for subword in subwords]
     is_sentencepiece = any(subword.startswith(SPACE) for subword in subwords)

@@ -1,4 +1,4 @@
-"""Formats that are rejected: files that are neither plain text nor rows."""
+"""Formats that are rejected: neither plain text nor rows."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class OtherFormat(NamedTuple):
 
 
 class _LineFormat(NamedTuple):
-    """A format, if more than a share of the lines begin with a pattern."""
+    """A format, if more than a share of lines begin with a pattern."""
 
     beginning: str
     share: float
@@ -135,7 +135,7 @@ def _has_commas(head: Head) -> bool:
 
 
 def _tag_of_markup(head: Head) -> NumberedLine | None:
-    """Return the first line with a tag, if many lines are tags."""
+    """Return the first tag, if many lines are tags."""
     lines = [(number, line) for number, line in head.numbered if not is_boundary(line)]
     tags = [(number, line) for number, line in lines if _TAG_LINE.match(line)]
     if _PAGE.match(head.first):
