@@ -41,6 +41,7 @@ from gtrans.text.pipeline import PLACEHOLDER
 from gtrans.text.prepared_folder import prepared_files
 from gtrans.text.reader import (
     Document,
+    NumberedLine,
     PlainText,
     Reader,
     TextSelection,
@@ -628,7 +629,7 @@ class StreamedDocument(NamedTuple):
 
 
 def _parts_of_stream() -> Iterator[StreamedDocument | str]:
-    first: list[tuple[int, str]] = []  # all lines up to the end of the first document
+    first: list[NumberedLine] = []  # all lines up to the end of the first document
     document = StreamedDocument(1, [], [])
     lines = iterate_raw_lines(STANDARD_STREAM, once=True)
     for number, line in enumerate(lines, start=1):
@@ -649,7 +650,7 @@ def _parts_of_stream() -> Iterator[StreamedDocument | str]:
         yield document
 
 
-def _check_first(document: StreamedDocument, lines: Sequence[tuple[int, str]]) -> None:
+def _check_first(document: StreamedDocument, lines: Sequence[NumberedLine]) -> None:
     if document.number == 1:
         check_plain("standard input", lines)
         notice_running_text("standard input", document.sentences)
