@@ -258,6 +258,8 @@ _NO_PARAGRAPH = ("heading_open", "th_open", "td_open", "title_open")
 _TO_KEEP = ", to keep its markup"
 _LABEL = re.compile(r"""\s(?:alt|title)\s*=\s*["']?[^"'>]*[^\W\d_]""", re.IGNORECASE)
 _VALUE = re.compile(r"""["']([^"'\n]+)["']""")
+# Before the value of a line of front matter: title: A text; title = "A text"; "title": "A text",
+_FRONT_KEY = re.compile(r"""[ \t]*(?:["']?[\w-]+["']?[ \t]*[:=]|-)""")
 
 
 class _LineSpan(NamedTuple):
@@ -380,6 +382,8 @@ class Markdown(DocumentFile):
     def _note_labels(self) -> None:
         labels = 0
         for token in self.tokens:
+            if token.type == "front_matter":
+                self._note_front_matter(token)
             if token.type == "structure":
                 labels += _titles_in(token.content)
             for child in token.children or ():
@@ -392,6 +396,17 @@ class Markdown(DocumentFile):
         if labels:
             detail = f": alternative texts and titles ({labels})"
             self.unread.append(Note(self.path, KEPT, detail, labels))
+
+    def _note_front_matter(self, token: Token) -> None:
+        texts = 0
+        for line in token.content.split("\n"):
+            key = _FRONT_KEY.match(line)
+            value = line[key.end() :].strip(" \t,\"'") if key else ""
+            if " " in value and is_prose(value):
+                texts += 1
+        if texts:
+            detail = f": texts in the front matter ({texts})"
+            self.unread.append(Note(self.path, KEPT, detail, texts))
 
     # ---- writing ----
 

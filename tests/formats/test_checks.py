@@ -139,6 +139,23 @@ def test_what_was_misread_stays_and_is_counted(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("front", "count"),
+    [
+        ('---\ntitle: "The lamp"\ntext: It is new.\ndraft: true\ntags:\n  - The old\n---\n', 3),
+        ('+++\ntitle = "The lamp"\ndate = 2024-01-02 10:00\n+++\n', 1),
+        ('{\n  "title": "The lamp",\n  "weight": 5\n}\n', 1),
+        ("---\nlayout: page\n---\n", 0),
+    ],
+)
+def test_texts_of_front_matter_stay_and_are_counted(tmp_path: Path, front: str, count: int) -> None:
+    file = read(tmp_path / "a.md", f"{front}\n{LAMP}\n")
+    assert unchanged(file) == f"{front}\n{LAMP}\n"
+    notes = [f"{file.path}: not translated: texts in the front matter ({count})"] if count else []
+    assert [str(note) for note in file.notes] == notes
+    assert sum(note.count for note in file.notes) == count
+
+
 def test_escaped_parentheses_in_pairs_are_mathematics(tmp_path: Path) -> None:
     file = read(tmp_path / "a.md", f"{LAMP}\n\nThe value \\(y\\) is small.\n")
     assert file.sentences == [[LAMP]]
