@@ -13,7 +13,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from itertools import groupby, pairwise, zip_longest
+from itertools import accumulate, groupby, pairwise, zip_longest
 from operator import itemgetter
 from typing import Any, Literal, NamedTuple
 
@@ -84,7 +84,14 @@ _VARIABLE = r"(?<![\w$])\$[A-Za-z_]\w*(?![\w$])"
 PLACEHOLDER = re.compile(f"{TEMPLATE}|{_NAMED}|{_VARIABLE}")
 PLACEHOLDER_OR_MATH = re.compile(f"{TEMPLATE}|{_NAMED}")
 """Placeholders where ``$x$`` is a formula, so that ``$x`` alone says nothing."""
-_NOWHERE = (1 << 62, 1 << 62)
+
+
+class _Span(NamedTuple):
+    begin: int
+    end: int
+
+
+_NOWHERE = _Span(1 << 62, 1 << 62)
 
 
 def with_addresses(text: str) -> Iterator[Item]:
@@ -105,27 +112,30 @@ def with_points(content: Content, addresses: bool = True) -> Iterator[Item]:
             texts.append(item)
         else:
             texts.append("\0" if item.is_seen else "")
-    placeholders = [match.span() for match in PLACEHOLDER.finditer("".join(texts))]
+    placeholders = []
+    for match in PLACEHOLDER.finditer("".join(texts)):
+        placeholders.append(_Span(*match.span()))
     placeholders.append(_NOWHERE)
     current = 0  # the placeholder that has begun, or the next one
     held: list[Item] = []  # what has been read of it
     offset = 0
     for item, text in zip(content, texts, strict=True):
-        begin, end = placeholders[current]
         if isinstance(item, Mark):
-            if begin < offset < end:
+            span = placeholders[current]
+            is_inside = span.begin < offset < span.end
+            if is_inside:
                 held.append(item)
             else:
                 yield item
             offset += len(text)
             continue
-        rest = item
-        while rest:
-            begin, end = placeholders[current]
-            is_text = offset < begin
-            length = (begin if is_text else end) - offset
-            part = rest[:length]
-            rest = rest[length:]
+        done = 0
+        while done < len(item):
+            span = placeholders[current]
+            is_text = offset < span.begin
+            border = span.begin if is_text else span.end
+            part = item[done : done + border - offset]
+            done += len(part)
             offset += len(part)
             if not is_text:
                 held.append(part)
@@ -133,7 +143,7 @@ def with_points(content: Content, addresses: bool = True) -> Iterator[Item]:
                 yield from _text_with_addresses(part)
             else:
                 yield part
-            if offset == end:
+            if offset == span.end:
                 yield Mark("point", Verbatim(held))
                 held = []
                 current += 1
@@ -210,7 +220,7 @@ def _as_read(text: str) -> str:
 
 
 def _one_space(white: str) -> str:
-    """Return one character for white space: its first special space, or a space."""
+    """Return the first special space of white space, or a space."""
     for character in white:
         if character not in " \t\r\n\f":
             return character
@@ -218,17 +228,30 @@ def _one_space(white: str) -> str:
 
 
 def _one_space_each(text: str) -> str:
-    return re.sub(r"\s+", lambda match: _one_space(match[0]), text)
+    def space_of(white: re.Match[str]) -> str:
+        return _one_space(white[0])
+
+    return re.sub(r"\s+", space_of, text)
 
 
-def _same_words(here: Sequence[str], there: Sequence[str]) -> Iterator[tuple[int, int, int]]:
-    """Yield begin here, begin there and length of common stretches of words."""
+class _CommonWords(NamedTuple):
+    """Where words begin that two sentences share in order."""
+
+    here: int
+    there: int
+    size: int
+
+
+def _common_words(here: Sequence[str], there: Sequence[str]) -> Iterator[_CommonWords]:
     if here == there:
-        yield 0, 0, len(here)
+        yield _CommonWords(0, 0, len(here))
         return
     # Otherwise one word over and over takes hours.
-    autojunk = max(len(here), len(there)) > _LONG
-    yield from SequenceMatcher(None, here, there, autojunk).get_matching_blocks()
+    length = max(len(here), len(there))
+    autojunk = length > _LONG
+    matcher = SequenceMatcher(None, here, there, autojunk)
+    for match in matcher.get_matching_blocks():
+        yield _CommonWords(match.a, match.b, match.size)
 
 
 class _Units:
@@ -272,7 +295,7 @@ class _Line:
     def __init__(self, content: Content, split: Splitter) -> None:
         self.text = ""
         self.marks: list[_Placed] = []
-        self.spans: list[tuple[int, int]] = []
+        self.spans: list[_Span] = []  # of sentences
         leading = _leading(content)
         self.head = list(content[:leading])
         self.tail = ""
@@ -287,7 +310,8 @@ class _Line:
         for item in content:
             words = item.strip() if isinstance(item, str) else ""
             if isinstance(item, str):
-                white += item[: len(item) - len(item.lstrip())]
+                length = len(item) - len(item.lstrip())
+                white += item[:length]
                 if not words:
                     continue
             if len(self.marks) > first:
@@ -315,20 +339,19 @@ class _Line:
             # What no space divides is one sentence, but for full-width stops.
             follows_at_once = self.spans and begin == end
             if follows_at_once and text[begin - 1].isascii():
-                first, _ = self.spans.pop()
+                first = self.spans.pop().begin
             end = begin + len(sentence)
-            self.spans.append((first, end))
+            self.spans.append(_Span(first, end))
 
-    def sentence(self, span: tuple[int, int]) -> str:
+    def sentence(self, span: _Span) -> str:
         """Return the text of a span; empty if it has no letter, and is not translated."""
-        begin, end = span
-        text = _as_read(self.text[begin:end])
+        text = _as_read(self.text[span.begin : span.end])
         has_letter = any(character.isalpha() for character in text)
         return text if has_letter else ""
 
 
 def _leading(content: Content) -> int:
-    """Count the items up to the last mark that stays at the begin of a line."""
+    """Count the items that stay at the begin of a line."""
     count = 0
     for number, item in enumerate(content, start=1):
         if isinstance(item, str):
@@ -340,8 +363,8 @@ def _leading(content: Content) -> int:
 
 
 def _between(text: str, words: str, marks: Sequence[_Placed], white: str) -> str:
-    """Return the white space between two texts without the marks between them."""
-    seen = [number for number, placed in enumerate(marks) if placed.mark.is_seen]
+    """Return the white space between two texts, without their marks."""
+    seen = _seen_marks(marks)
     spaces = [placed.before for placed in marks]
     spaces.append(white)
     if not seen:
@@ -351,13 +374,17 @@ def _between(text: str, words: str, marks: Sequence[_Placed], white: str) -> str
     if behind:
         return _one_space(behind)
     # "a<img>b" is "a b", but "10<sup>6</sup>x" is one word.
-    is_script = all(marks[number].mark.script for number in seen)
-    two_words = _is_letter(text[-1:]) and _is_letter(words[0])
-    if two_words and not is_script:
+    are_scripts = all(marks[number].mark.script for number in seen)
+    are_two_words = _is_letter(text[-1:]) and _is_letter(words[0])
+    if are_two_words and not are_scripts:
         return _one_space(before) or " "
     # "the <code>x</code>, then" is "the, then", but "the <code>x</code>'s" is "the 's".
     is_word = words[0].isalnum() or _SUFFIX.match(words) is not None
     return _one_space(before) if is_word else ""
+
+
+def _seen_marks(marks: Sequence[_Placed]) -> list[int]:
+    return [number for number, placed in enumerate(marks) if placed.mark.is_seen]
 
 
 class Block:
@@ -386,7 +413,7 @@ class Block:
 
     @property
     def words(self) -> str:
-        """Its text without marks, line by line."""
+        """The text without marks."""
         return "\n".join(line.text for line in self._lines)
 
     def unchanged(self) -> list[Item]:
@@ -446,6 +473,24 @@ class _MarkedPart(NamedTuple):
 _NOTHING_MARKED = _MarkedPart(0, -1, -1)
 
 
+class _Neighbour(NamedTuple):
+    """The unit of the line before which a mark stands.
+
+    Attributes:
+        is_same: the mark stands inside it, and the translation has the same word.
+    """
+
+    unit: int
+    is_same: bool
+
+
+class _Anchor(NamedTuple):
+    """A unit of the line, and its counterpart in the translation."""
+
+    unit: int
+    other: int
+
+
 class _Translation:
     """The translation of a line.
 
@@ -462,46 +507,48 @@ class _Translation:
         self.units = _Units()
         self.same: dict[int, int] = {}
         self.moved = False
-        # Places between units of the line, and where they are in the translation.
-        self._anchors = [(0, 0)]
+        self._anchors = [_Anchor(0, 0)]
         self._edges: dict[int, int] = {}  # of sentences
-        end = 0
+        done = 0
         for span in line.spans:
             if self.text:
-                self.text += line.text[end : span[0]] if joint is None else joint
-            begin, end = span
+                self.text += line.text[done : span.begin] if joint is None else joint
             if line.sentence(span):
                 self._add(span, next(translations))
             else:
-                self._add(span, line.text[begin:end])
+                self._add(span, line.text[span.begin : span.end])
+            done = span.end
 
-    def _add(self, span: tuple[int, int], sentence: str) -> None:
+    def _add(self, span: _Span, sentence: str) -> None:
         source = self.line.units
         target = self.units
+        first = bisect_left(source.begins, span.begin)
+        last = bisect_left(source.begins, span.end)
         first_target = len(target.words)
-        first, last = (bisect_left(source.begins, offset) for offset in span)
         target.add(sentence, len(self.text))
         self.text += sentence
         here = source.words[first:last]
         there = target.words[first_target:]
-        for place, other_place, size in _same_words(here, there):
-            unit = first + place
-            other = first_target + other_place
-            self._anchors.append((unit, other))
-            self._anchors.append((unit + size, other + size))
-            for number in range(size):
+        for common in _common_words(here, there):
+            unit = first + common.here
+            other = first_target + common.there
+            self._anchors.append(_Anchor(unit, other))
+            self._anchors.append(_Anchor(unit + common.size, other + common.size))
+            for number in range(common.size):
                 self.same[unit + number] = other + number
-            if size:
-                self._keep_characters(unit, other, size)
+            if common.size:
+                self._keep_characters(unit, other, common.size)
         self._edges[first] = first_target
         self._edges[last] = len(target.words)
 
-    def _keep_characters(self, unit: int, other: int, size: int) -> None:
-        """Give ``size`` equal words the hyphens and spaces of the line."""
+    def _keep_characters(self, unit: int, other: int, count: int) -> None:
+        """Give ``count`` equal words the hyphens and spaces of the line."""
         source, target = self.line.units, self.units
-        original = self.line.text[source.begins[unit] : source.ends[unit + size - 1]]
+        original_begin = source.begins[unit]
+        original_end = source.ends[unit + count - 1]
+        original = self.line.text[original_begin:original_end]
         begin = target.begins[other]
-        end = target.ends[other + size - 1]
+        end = target.ends[other + count - 1]
         if self.text[begin:end] == _as_read(original):
             self.text = self.text[:begin] + original + self.text[end:]
 
@@ -534,25 +581,16 @@ class _Translation:
     def _places(self) -> list[int]:
         marks = self.line.marks
         pairs = _pairs([placed.mark for placed in marks])
-        marked_parts = self._marked_parts(pairs)
+        neighbours = self._neighbours(pairs)
         places: list[int] = []
-        in_same_word: list[bool] = []
-        units: list[int] = []  # of the line, before which each mark stands
-        for number, placed in enumerate(marks):
-            unit = bisect_right(self.line.units.ends, placed.offset)
-            is_inside = bisect_left(self.line.units.begins, placed.offset) > unit
-            in_same_word.append(is_inside and unit in self.same)
-            if in_same_word[-1]:
+        for placed, (unit, is_same) in zip(marks, neighbours, strict=True):
+            if is_same:
                 within = placed.offset - self.line.units.begins[unit]
                 places.append(self.units.begins[self.same[unit]] + within)
             else:
-                if is_inside:  # a word that has changed
-                    self.moved |= not placed.mark.hidden
-                    part = marked_parts.get(unit, _NOTHING_MARKED)
-                    if number > part.end or (number > part.begin and placed.mark.kind != "open"):
-                        unit += 1
                 places.append(self._begin(self._near(placed, unit)))
-            units.append(max(units[-1], unit) if units else unit)
+        # No mark stands before an earlier one.
+        units = list(accumulate((neighbour.unit for neighbour in neighbours), max))
 
         ends: dict[int, int] = {}
         for begin, end in pairs.items():
@@ -560,12 +598,31 @@ class _Translation:
                 continue
             ends[begin] = end
             marks_sentences = units[begin] in self._edges and units[end] in self._edges
-            if marks_sentences and not (in_same_word[begin] or in_same_word[end]):
+            is_inside_word = neighbours[begin].is_same or neighbours[end].is_same
+            if marks_sentences and not is_inside_word:
                 # What marks whole sentences marks their whole translations.
                 places[begin] = self._begin(self._edges[units[begin]])
                 places[end] = self._begin(self._edges[units[end]])
         self._put_in_order(places, ends)
         return places
+
+    def _neighbours(self, pairs: Mapping[int, int]) -> list[_Neighbour]:
+        source = self.line.units
+        marked_parts = self._marked_parts(pairs)
+        neighbours = []
+        for number, placed in enumerate(self.line.marks):
+            unit = bisect_right(source.ends, placed.offset)
+            is_inside = bisect_left(source.begins, placed.offset) > unit
+            is_same = is_inside and unit in self.same
+            if is_inside and not is_same:  # a word that has changed
+                self.moved |= not placed.mark.hidden
+                part = marked_parts.get(unit, _NOTHING_MARKED)
+                is_behind = number > part.end
+                ends_inside = number > part.begin and placed.mark.kind != "open"
+                if is_behind or ends_inside:
+                    unit += 1
+            neighbours.append(_Neighbour(unit, is_same))
+        return neighbours
 
     def _put_in_order(self, places: list[int], ends: Mapping[int, int]) -> None:
         """Make places ascend, with words between the begins and ends of ``ends``."""
@@ -589,23 +646,26 @@ class _Translation:
             places[number] = highest
 
     def _marked_parts(self, pairs: Mapping[int, int]) -> dict[int, _MarkedPart]:
-        """Return the longest marked text inside each word that has a mark."""
+        """Return the longest marked text inside each word."""
         parts: dict[int, _MarkedPart] = {}
         source, marks = self.line.units, self.line.marks
         for begin, end in pairs.items():
-            for mark in (marks[begin], marks[end]):
-                unit = bisect_right(source.ends, mark.offset)
+            first_offset = marks[begin].offset
+            last_offset = marks[end].offset
+            for offset in (first_offset, last_offset):
+                unit = bisect_right(source.ends, offset)
                 if unit == len(source.words):
                     continue
-                first = max(marks[begin].offset, source.begins[unit])
-                last = min(marks[end].offset, source.ends[unit])
+                first = max(first_offset, source.begins[unit])
+                last = min(last_offset, source.ends[unit])
                 part = _MarkedPart(last - first, begin, end)
                 parts[unit] = max(parts.get(unit, _NOTHING_MARKED), part)
         return parts
 
     def _near(self, placed: _Placed, unit: int) -> int:
         """Return the unit before which a mark would stand alone; in the line, it is ``unit``."""
-        source, target = self.line.units, self.units
+        source = self.line.units
+        target = self.units
         kind = placed.mark.kind
         late = kind == "open" or unit == 0  # what begins a text stays with its first word
         if kind == "point" and placed.before and not placed.after:
@@ -629,18 +689,18 @@ class _Translation:
 
     def _share(self, unit: int, late: bool) -> int:
         """Map a unit of the line to the translation; ``late``: behind insertions."""
-        source_anchors = [anchor for anchor, _ in self._anchors]
-        following = bisect_left(source_anchors, unit)
-        if following == len(source_anchors):
+        anchored = [anchor.unit for anchor in self._anchors]
+        following = bisect_left(anchored, unit)
+        if following == len(anchored):
             return len(self.units.words)
-        end, target_end = self._anchors[following]
-        if end == unit:
+        end = self._anchors[following]
+        if end.unit == unit:
             if late:
-                _, target_end = self._anchors[bisect_right(source_anchors, unit) - 1]
-            return target_end
-        begin, target_begin = self._anchors[max(following - 1, 0)]
-        share = (unit - begin) / (end - begin)
-        return target_begin + round(share * (target_end - target_begin))
+                end = self._anchors[bisect_right(anchored, unit) - 1]
+            return end.other
+        begin = self._anchors[max(following - 1, 0)]
+        share = (unit - begin.unit) / (end.unit - begin.unit)
+        return begin.other + round(share * (end.other - begin.other))
 
     # ---- white space beside marks ----
 
@@ -671,7 +731,7 @@ class _Translation:
     def _spaces_of_points(
         self, unit: int, marks: Sequence[_Placed], spaces: list[str], gap: str
     ) -> list[str]:
-        seen = [number for number, placed in enumerate(marks) if placed.mark.is_seen]
+        seen = _seen_marks(marks)
         # The words between two points are gone: one space. `{a} and {b}` is `{a} {b}`.
         for point, next_point in pairwise(seen):
             stood_apart = marks[point].offset != marks[next_point].offset
@@ -684,8 +744,10 @@ class _Translation:
         left = spaces[:behind_first]
         if unit == 0:
             left = _with_gap("", left, marks)
-        elif not any(left) and not self._holds_to_left(unit, marks[seen[0]]):
-            left = _with_gap(gap, left, marks)
+        elif not any(left):
+            holds_to_left = self._holds_to_left(unit, marks[seen[0]])
+            if not holds_to_left:
+                left = _with_gap(gap, left, marks)
 
         # Behind the last point: nothing before a symbol without a gap, `{a}.` is `{a}.`; else the
         # gap, unless the point holds to the word behind it. `{a}more` is `{a}mehr`, but `{a}s are`
@@ -697,17 +759,22 @@ class _Translation:
         stands_apart = before_symbol or any(right)
         if at_end or (before_symbol and not gap):
             right = [""] * len(right)
-        elif not stands_apart and not self._holds_to_right(unit, marks[seen[-1]]):
-            right = _with_gap(gap, right, marks[behind_last:])
+        elif not stands_apart:
+            holds_to_right = self._holds_to_right(unit, marks[seen[-1]])
+            if not holds_to_right:
+                right = _with_gap(gap, right, marks[behind_last:])
         return left + spaces[behind_first:behind_last] + right
 
     def _holds_to_left(self, unit: int, point: _Placed) -> bool:
         before = self.line.text[: point.offset]
-        return _is_letter(before[-1:]) or self.units.is_symbol(unit - 1)
+        if _is_letter(before[-1:]):
+            return True
+        return self.units.is_symbol(unit - 1)
 
     def _holds_to_right(self, unit: int, point: _Placed) -> bool:
         behind = self.line.text[point.offset :].lstrip()
-        if _is_letter(behind[:1]) and not _ENDING.match(behind):
+        is_ending = _ENDING.match(behind) is not None
+        if _is_letter(behind[:1]) and not is_ending:
             return True
         number = bisect_left(self.line.units.begins, point.offset)
         return self.same.get(number) == unit  # the ending itself is there again
@@ -731,12 +798,16 @@ def _spaces_of_tags(marks: Sequence[_Placed], spaces: list[str], gap: str) -> li
         return _with_gap(gap, spaces, marks)
     # Otherwise the space stands where it stood: `the <b>lamp` is `die <b>Lampe`, and
     # `the<b> lamp` is `die<b> Lampe`.
-    if len({placed.offset for placed in marks}) == 1:
+    offsets = {placed.offset for placed in marks}
+    if len(offsets) == 1:
         return spaces
     # Tags that stood apart and have come together need one space: `<b>a</b> b <i>c` without `b` is
     # `<b>a</b> <i>c`.
-    first = next(number for number, space in enumerate(spaces) if space)
-    return spaces[: first + 1] + [""] * (len(marks) - first)
+    first = 0
+    while not spaces[first]:
+        first += 1
+    others = [""] * (len(marks) - first)
+    return spaces[: first + 1] + others
 
 
 def _with_gap(gap: str, spaces: Sequence[str], marks: Sequence[_Placed]) -> list[str]:
