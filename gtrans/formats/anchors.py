@@ -18,15 +18,15 @@ _CODE = ("fence", "code_block", "math_block", "front_matter", "structure")
 
 
 def followed(text: str, before: Sequence[Token], after: Sequence[Token]) -> str:
-    """Return ``text`` with links to headings changed to the anchors of the translations.
+    """Return ``text`` with links that follow the headings.
 
-    ``before`` and ``after`` are the tokens of the source and of the translation.
+    ``before`` and ``after`` are the tokens of source and translation.
     """
-    new: dict[str, str] = {}
-    for old, slug in zip(_slugs(before), _slugs(after), strict=True):
-        if old and slug and old != slug:
-            new[old] = slug
-    if not new:
+    new_slugs: dict[str, str] = {}
+    for old, new in zip(_slugs(before), _slugs(after), strict=True):
+        if old and new and old != new:
+            new_slugs[old] = new
+    if not new_slugs:
         return text
     code: set[int] = set()  # numbers of lines
     for token in after:
@@ -34,8 +34,10 @@ def followed(text: str, before: Sequence[Token], after: Sequence[Token]) -> str:
             code.update(range(*token.map))
 
     def follow(link: re.Match[str]) -> str:
-        slug = new.get(unquote(link[2]))
-        return link[0] if slug is None else f"{link[1]}#{slug}"
+        slug = new_slugs.get(unquote(link[2]))
+        if slug is None:
+            return link[0]
+        return f"{link[1]}#{slug}"
 
     lines = text.split("\n")
     for number, line in enumerate(lines):
@@ -58,7 +60,8 @@ def _slugs(tokens: Sequence[Token]) -> list[str]:
                 words += child.content
             elif child.type == "template" and _OWN_ID.match(child.content):
                 has_id = True
-        slug = re.sub(r"[^\w\- ]", "", words.strip().lower()).replace(" ", "-")
+        slug = re.sub(r"[^\w\- ]", "", words.strip().lower())
+        slug = slug.replace(" ", "-")
         repeated = count[slug]
         count[slug] += 1
         if repeated:

@@ -26,6 +26,7 @@ from gtrans.formats.markdown_parser import (
     MOST_LEVELS,
     TAG,
     LinkEnd,
+    Outline,
     Outliner,
     inline_outline,
     outline,
@@ -81,7 +82,13 @@ class _Emphasis(str):
     """The characters around emphasised text."""
 
 
+class _InlineTag(NamedTuple):
+    kind: str  # begin or end
+    name: str
+
+
 def _content(token: Token, parent: str, line_begin: str) -> Iterator[Item]:
+    """Yield text and marks of a token; ``parent``: the type of the token around its block."""
     children = list(token.children or ())
     leading = _leading_mark(children, parent, line_begin)
     if leading is not None:
@@ -90,46 +97,56 @@ def _content(token: Token, parent: str, line_begin: str) -> Iterator[Item]:
     following = iter(children)
     for child in following:
         raw = child.meta.get("raw", "")
+        tag = _tag(child)
         if left_alone:
             yield Mark("point", raw or child.content, hidden=left_alone in READINGS)
-            if child.type == "html_inline" and _tag(child) == ("end", left_alone):
+            if tag == ("end", left_alone):
                 left_alone = ""
         elif child.type == "link_open" and child.markup == "autolink":
             yield Mark("point", raw)
             next(following)  # its text
             next(following)  # its end
-        elif child.type == "link_open":
-            yield Mark("open", _LINK)
-        elif child.type == "link_close":
-            yield Mark("close", raw)
         elif child.type == "text":
             yield from with_addresses(child.content)
         elif child.type == "softbreak":
             yield " "
-        elif child.type == "hardbreak":
-            end = "\\\n" if raw.startswith("\\") else "  \n"
-            yield Mark("point", end + line_begin, breaks=True)
-        elif child.type.rpartition("_")[0] in EMPHASES:
-            yield Mark("open" if child.nesting > 0 else "close", _Emphasis(child.markup))
-        elif child.type == "html_inline" and TAG.match(child.content):
-            kind, name = _tag(child)
+        elif tag is not None:
             is_whole = raw.endswith("/>")
-            if kind == "begin" and name in LEFT_ALONE:
-                left_alone = "" if is_whole else name
-                yield Mark("point", raw, hidden=name in READINGS)
+            stays = tag.kind == "begin" and tag.name in LEFT_ALONE
+            if stays and not is_whole:
+                left_alone = tag.name
+            if stays:
+                yield Mark("point", raw, hidden=tag.name in READINGS)
             else:
-                yield mark_of("whole" if is_whole else kind, name, raw)
-        elif raw:
-            is_comment = raw.startswith("<!--")
-            yield Mark("point", raw, hidden=is_comment, leads=child.type == "image")
+                yield mark_of("whole" if is_whole else tag.kind, tag.name, raw)
+        else:
+            mark = _other_mark(child, raw, line_begin)
+            if mark is not None:
+                yield mark
 
 
-def _tag(child: Token) -> tuple[str, str]:
-    """Return ``begin`` or ``end``, and the element's name, of inline HTML."""
-    tag = TAG.match(child.content)
+def _tag(child: Token) -> _InlineTag | None:
+    tag = TAG.match(child.content) if child.type == "html_inline" else None
     if tag is None:
-        return "", ""
-    return ("end" if tag[1] else "begin"), tag[2].lower()
+        return None
+    return _InlineTag("end" if tag[1] else "begin", tag[2].lower())
+
+
+def _other_mark(child: Token, raw: str, line_begin: str) -> Mark | None:
+    """Return the mark of a token that is no text and no tag, if any."""
+    if child.type == "link_open":
+        return Mark("open", _LINK)
+    if child.type == "link_close":
+        return Mark("close", raw)
+    if child.type == "hardbreak":
+        end = "\\\n" if raw.startswith("\\") else "  \n"
+        return Mark("point", end + line_begin, breaks=True)
+    if child.type.rpartition("_")[0] in EMPHASES:
+        return Mark("open" if child.nesting > 0 else "close", _Emphasis(child.markup))
+    if not raw:
+        return None
+    is_comment = raw.startswith("<!--")
+    return Mark("point", raw, hidden=is_comment, leads=child.type == "image")
 
 
 def _leading_mark(children: list[Token], parent: str, line_begin: str) -> Mark | None:
@@ -142,7 +159,8 @@ def _leading_mark(children: list[Token], parent: str, line_begin: str) -> Mark |
     match = pattern.match(begin)
     if match is None:
         return None
-    children[0] = children[0].copy(content=begin[match.end() :])
+    rest = begin[match.end() :]
+    children[0] = children[0].copy(content=rest)
     return Mark("point", match[0], leads=True)
 
 
@@ -184,7 +202,8 @@ def _written(items: Content, place: TextPlace, brackets: bool = True) -> str:
             parts.append(_escaped(item, special, place, begins_line, is_last))
             continue
         if isinstance(item.what, LinkEnd) and links:
-            text = "".join(parts[links.pop() :])
+            begin = links.pop()
+            text = "".join(parts[begin:])
             parts.append(item.what.behind(text))
         else:
             parts.append(str(item.what))
@@ -269,6 +288,11 @@ class _LineSpan(NamedTuple):
     end: int
 
 
+class _Cell(NamedTuple):
+    line: int
+    end: int  # in the line
+
+
 class Markdown(DocumentFile):
     """Markdown."""
 
@@ -303,18 +327,17 @@ class Markdown(DocumentFile):
 
     def _find_places(self) -> None:
         line_begins = [0, *accumulate(len(line) + 1 for line in self.lines)]
-        cell_line = 0  # of the last cell
-        cell_end = 0
+        last_cell = _Cell(0, 0)
         for number, token in enumerate(self.tokens):
             is_text = token.type in ("inline", "html_block")
             if not is_text or not token.map or not token.content.strip():
                 continue
             first = token.map[0]
             in_table = self.tokens[number - 1].type in ("th_open", "td_open")
-            behind = cell_end if cell_line == first else 0
+            behind = last_cell.end if last_cell.line == first else 0
             spans = self._spans(token, first, in_table, behind)
             if in_table:
-                cell_line, cell_end = first, spans[0].end
+                last_cell = _Cell(first, spans[0].end)
             last = first + len(spans) - 1
             further = []
             for line, span in enumerate(spans[1:], start=first + 1):
@@ -333,7 +356,8 @@ class Markdown(DocumentFile):
                 place.token = token
                 place.in_table = in_table
                 place.is_paragraph = self.tokens[number - 1].type not in _NO_PARAGRAPH
-                self._read_text(place, self.tokens[number - 2].type, is_found)
+                parent = self.tokens[number - 2].type
+                self._read_text(place, parent, is_found)
             if place.blocks and is_found:
                 self.places.append(place)
             elif place.blocks:
@@ -343,7 +367,8 @@ class Markdown(DocumentFile):
         """Return where the lines of a token stand; ``behind``: the cell before it."""
         spans = []
         lines = token.content.rstrip("\n").split("\n")
-        for line, raw in zip(lines, self.lines[first:], strict=False):
+        in_file = self.lines[first : first + len(lines)]
+        for line, raw in zip(lines, in_file, strict=False):
             text = line if token.type == "html_block" else line.strip()
             if in_table:
                 text = text.replace("|", "\\|")
@@ -355,7 +380,8 @@ class Markdown(DocumentFile):
 
     def _read_html(self, place: TextPlace, token: Token, is_found: bool) -> None:
         check = self.check if is_found else BlockCheck()
-        place.html = HtmlText(token.content.rstrip("\n"), self._split, place.line, check)
+        content = token.content.rstrip("\n")
+        place.html = HtmlText(content, self._split, place.line, check)
         place.blocks = place.html.blocks
         if is_found:
             self.unread += unended_notes(place.html, self.path)
@@ -367,7 +393,8 @@ class Markdown(DocumentFile):
             place.blocks = [block] if block.sentences else []
             return
         original = _comparable(place.token.content)
-        if self.check.takes(block, original, partial(_comparable_items, place)):
+        written = partial(_comparable_items, place)
+        if self.check.takes(block, original, written):
             place.blocks = [block]
 
     def _note_levels(self) -> None:
@@ -380,22 +407,17 @@ class Markdown(DocumentFile):
                 return
 
     def _note_labels(self) -> None:
-        labels = 0
+        count = 0
         for token in self.tokens:
             if token.type == "front_matter":
                 self._note_front_matter(token)
             if token.type == "structure":
-                labels += _titles_in(token.content)
+                count += _titles_in(token.content)
             for child in token.children or ():
-                if child.type == "template":
-                    labels += _titles_in(child.content)
-                label = child.content if child.type == "image" else child.attrs.get("title")
-                labels += any(character.isalpha() for character in str(label or ""))
-                if child.type == "html_inline" and _LABEL.search(child.content):
-                    labels += 1
-        if labels:
-            detail = f": alternative texts and titles ({labels})"
-            self.unread.append(Note(self.path, KEPT, detail, labels))
+                count += _labels_of(child)
+        if count:
+            detail = f": alternative texts and titles ({count})"
+            self.unread.append(Note(self.path, KEPT, detail, count))
 
     def _note_front_matter(self, token: Token) -> None:
         texts = 0
@@ -420,7 +442,8 @@ class Markdown(DocumentFile):
         offending = self._offending(changed)
         kept = [place for place in changed if place not in offending]
         if offending and self._differs(kept):  # only all of them together change it
-            offending, kept = changed, []
+            offending = changed
+            kept = []
         for place in offending:
             self.notes.append(Note(self.place(place.line), KEPT, _TO_KEEP))
         self.note_moved(block for place in kept for block in place.blocks)
@@ -438,7 +461,8 @@ class Markdown(DocumentFile):
         return self._offending(places[:half]) + self._offending(places[half:])
 
     def _differs(self, places: Sequence[TextPlace]) -> bool:
-        return self._outliner.outline(self._composed(places)) != self.outline
+        text = self._composed(places)
+        return self._outliner.outline(text) != self.outline
 
     def _composed(self, places: Sequence[TextPlace]) -> str:
         parts: list[str] = []
@@ -455,38 +479,55 @@ class Markdown(DocumentFile):
     ) -> str | None:
         """Return the Markdown of a place; None: its markup cannot be kept."""
         if place.html:
-            lines = place.html.translated(translations, joint, self.languages).split("\n")
+            html_lines = place.html.translated(translations, joint, self.languages).split("\n")
             line_begins = ["", *place.further]
-            return "\n".join(map("".join, zip(line_begins, lines, strict=False)))
+            lines = [begin + line for begin, line in zip(line_begins, html_lines, strict=False)]
+            return "\n".join(lines)
         items = place.blocks[0].translated(next(translations), joint)
         original = inline_outline(place.token)
         for brackets in (False, True):
             text = _written(items, place, brackets)
             if self._reparsed(text, place) == original:
                 return text
-        items = [item for item in items if not _is_emphasis(item)]
-        text = _written(joined(items), place)
+        return self._without_emphasis(place, items)
+
+    def _without_emphasis(self, place: TextPlace, items: Content) -> str | None:
+        """Return the Markdown without emphasis; None: this is not enough."""
+        others = [item for item in items if not _is_emphasis(item)]
+        text = _written(joined(others), place)
         if self._reparsed(text, place, EMPHASES) != inline_outline(place.token, EMPHASES):
             self.notes.append(Note(self.place(place.line), KEPT, _TO_KEEP))
             return None
         lost = Counter[str]()
-        for kind, markup, *_ in original:
-            if kind.endswith("_open") and markup:
-                lost[markup] += 1
+        for child in place.token.children or ():
+            if child.type.endswith("_open") and child.markup:
+                lost[child.markup] += 1
         detail = " and ".join(f"{count} x {markup}" for markup, count in lost.items())
         self.notes.append(Note(self.place(place.line), LOST, f" ({detail})"))
         return text
 
-    def _reparsed(
-        self, text: str, place: TextPlace, without: Sequence[str] = ()
-    ) -> list[tuple[str, ...]]:
+    def _reparsed(self, text: str, place: TextPlace, without: Sequence[str] = ()) -> Outline:
         plain = _without_place(text, place)
         tokens = parser().parseInline(plain, self.references)
         return inline_outline(tokens[0], without)
 
 
 def _is_emphasis(item: Item) -> bool:
-    return isinstance(item, Mark) and isinstance(item.what, _Emphasis)
+    if isinstance(item, str):
+        return False
+    return isinstance(item.what, _Emphasis)
+
+
+def _labels_of(child: Token) -> int:
+    count = 0
+    if child.type == "template":
+        count += _titles_in(child.content)
+    label = child.content if child.type == "image" else child.attrs.get("title")
+    if any(character.isalpha() for character in str(label or "")):
+        count += 1
+    if child.type == "html_inline" and _LABEL.search(child.content):
+        count += 1
+    return count
 
 
 def _titles_in(tag: str) -> int:

@@ -30,7 +30,7 @@ MOST_LEVELS = 100
 
 @cache
 def parser() -> MarkdownIt:
-    """Return the parser."""
+    """Return the parser of whole files."""
     return _new_parser()
 
 
@@ -55,27 +55,40 @@ def _new_parser() -> MarkdownIt:
         markdown.use(plugin)
     # "$5 for one, $50 for all" is no math.
     markdown.use(dollarmath_plugin, allow_space=False, allow_digits=False, double_inline=True)
-    blocks = markdown.block.ruler
-    ended: RuleOptionsType = {"alt": ["paragraph", "reference", "blockquote", "list"]}
-    blocks.before("fence", "front", _front)
-    blocks.before("fence", "container", _container, ended)
-    blocks.before("fence", "directive", _directive, ended)
-    blocks.before("fence", "structure", _structure, ended)
-    inline = markdown.inline.ruler
-    inline.after("text", "template", _template)
-    inline.after("link", "unknown_link", _unknown_link)
-    inline.push("reference", _undefined_reference)
-    for rule in inline.__rules__:
-        inline.at(rule.name, _RememberingRule(rule.name, rule.fn), {"alt": rule.alt})
+    _add_block_rules(markdown)
+    _add_inline_rules(markdown)
     changed: Any = SimpleNamespace(**vars(helpers))
     changed.parseLinkDestination = _destination
     markdown.helpers = changed
     return markdown
 
 
-def outline(tokens: Sequence[Token]) -> list[tuple[str, ...]]:
+def _add_block_rules(markdown: MarkdownIt) -> None:
+    blocks = markdown.block.ruler
+    ended: RuleOptionsType = {"alt": ["paragraph", "reference", "blockquote", "list"]}
+    blocks.before("fence", "front", _front)
+    blocks.before("fence", "container", _container, ended)
+    blocks.before("fence", "directive", _directive, ended)
+    blocks.before("fence", "structure", _structure, ended)
+
+
+def _add_inline_rules(markdown: MarkdownIt) -> None:
+    inline = markdown.inline.ruler
+    inline.after("text", "template", _template)
+    inline.after("link", "unknown_link", _unknown_link)
+    inline.push("reference", _undefined_reference)
+    for rule in inline.__rules__:
+        remembering = _RememberingRule(rule.name, rule.fn)
+        inline.at(rule.name, remembering, {"alt": rule.alt})
+
+
+Outline = list[tuple[str, ...]]
+"""A tree of blocks and inline markup; an entry begins with a token's type."""
+
+
+def outline(tokens: Sequence[Token]) -> Outline:
     """Return the tree of a text: blocks and inline markup but emphasis, without words."""
-    tree: list[tuple[str, ...]] = []
+    tree: Outline = []
     for token in tokens:
         if token.type == "inline":
             tree += inline_outline(token, EMPHASES)
@@ -97,10 +110,10 @@ class Outliner:
     """Outlines texts that share most paragraphs, and parses the same paragraph once."""
 
     def __init__(self) -> None:
-        self._paragraphs: dict[str, list[tuple[str, ...]]] = {}
+        self._paragraphs: dict[str, Outline] = {}
         self._targets: dict[str, tuple[str, str]] = {}  # of references, by their labels
 
-    def outline(self, text: str) -> list[tuple[str, ...]]:
+    def outline(self, text: str) -> Outline:
         """Return the tree of a text; see :func:`outline`."""
         environment: dict[str, Any] = {}
         tokens = _block_parser().parse(text, environment)
@@ -108,13 +121,8 @@ class Outliner:
         has_notes = "footnotes" in environment or "^[" in text
         if has_notes:
             return outline(parser().parse(text))
-        targets = {}
-        for label, reference in environment.get("references", {}).items():
-            targets[label] = reference["href"], reference["title"]
-        if targets != self._targets:
-            self._paragraphs = {}
-            self._targets = targets
-        tree: list[tuple[str, ...]] = []
+        self._read_targets(environment)
+        tree: Outline = []
         for token in tokens:
             if token.type == "inline":
                 tree += self._inline_outline(token.content, environment)
@@ -122,19 +130,28 @@ class Outliner:
                 tree.append(_block_outline(token))
         return tree
 
-    def _inline_outline(self, content: str, environment: Any) -> list[tuple[str, ...]]:
+    def _read_targets(self, environment: dict[str, Any]) -> None:
+        targets = {}
+        for label, reference in environment.get("references", {}).items():
+            targets[label] = reference["href"], reference["title"]
+        if targets != self._targets:
+            self._paragraphs = {}
+            self._targets = targets
+
+    def _inline_outline(self, content: str, environment: Any) -> Outline:
         if content not in self._paragraphs:
             (token,) = parser().parseInline(content, environment)
             self._paragraphs[content] = inline_outline(token, EMPHASES)
         return self._paragraphs[content]
 
 
-def inline_outline(token: Token, without: Sequence[str] = ()) -> list[tuple[str, ...]]:
+def inline_outline(token: Token, without: Sequence[str] = ()) -> Outline:
     """Return a token's inline markup, ``without`` some kinds."""
-    tree: list[tuple[str, ...]] = []
+    tree: Outline = []
     for child in token.children or ():
         kind = child.type.rpartition("_")[0]
-        if child.type in ("text", "softbreak") or kind in without:
+        is_text = child.type in ("text", "softbreak")
+        if is_text or kind in without:
             continue
         attributes = sorted(child.attrs.items())
         tree.append((child.type, child.markup, child.content, str(attributes)))
@@ -195,6 +212,13 @@ def _push_lines(state: StateBlock, kind: str, first: int, end: int) -> None:
     state.line = end
 
 
+def _parse_lines(state: StateBlock, first: int, end: int) -> None:
+    outer_end = state.lineMax
+    state.lineMax = end
+    state.md.block.tokenize(state, first, end)
+    state.lineMax = outer_end
+
+
 def _push_title(state: StateBlock, title: str, line: int) -> None:
     state.push("title_open", "", 1)
     token = state.push("inline", "", 0)
@@ -212,7 +236,8 @@ def _front(state: StateBlock, first: int, end: int, silent: bool) -> bool:
     if closing is None:
         return False
     for number in range(1, end):
-        if _line(state, number) == closing and state.sCount[number] == 0:
+        is_indented = state.sCount[number] > 0
+        if _line(state, number) == closing and not is_indented:
             _push_lines(state, "front_matter", 0, number + 1)
             return True
     return False
@@ -239,10 +264,13 @@ def _container(state: StateBlock, first: int, end: int, silent: bool) -> bool:
     token.map = [first, last]
     if match["title"]:
         _push_title(state, match["title"], first)
-    before = state.blkIndent, state.lineMax, state.parentType
-    state.blkIndent, state.lineMax, state.parentType = indent, last, "container"
-    state.md.block.tokenize(state, first + 1, last)
-    state.blkIndent, state.lineMax, state.parentType = before
+    outer_indent = state.blkIndent
+    outer_parent = state.parentType
+    state.blkIndent = indent
+    state.parentType = "container"
+    _parse_lines(state, first + 1, last)
+    state.blkIndent = outer_indent
+    state.parentType = outer_parent
     state.push("container_close", "div", -1)
     state.line = last
     return True
@@ -267,10 +295,7 @@ def _directive(state: StateBlock, first: int, end: int, silent: bool) -> bool:
     if is_prose(opening["title"]):
         state.tokens[-1].content = opening["before"]
         _push_title(state, opening["title"], first)
-    before = state.lineMax
-    state.lineMax = last
-    state.md.block.tokenize(state, begin, last)
-    state.lineMax = before
+    _parse_lines(state, begin, last)
     _push_lines(state, "structure", last, last + 1)
     return True
 
@@ -300,13 +325,15 @@ def _structure(state: StateBlock, first: int, end: int, silent: bool) -> bool:
 
 
 def _is_directive(title: re.Match[str]) -> bool:
-    return title["kind"] is not None and title["kind"].startswith("{")
+    kind = title["kind"] or ""
+    return kind.startswith("{")
 
 
 def _is_title(title: re.Match[str]) -> bool:
     """Return whether a marker's words are a title, not an argument: ``:::{code} python``."""
     words = title["title"]
-    if _is_directive(title) and " " not in words.strip():
+    is_one_word = " " not in words.strip()
+    if _is_directive(title) and is_one_word:
         return False
     return is_prose(words)
 
@@ -316,7 +343,8 @@ def _behind_tags(state: StateBlock, first: int, end: int) -> int:
     text = _line(state, first)
     if not text.startswith("{"):
         return 0
-    for behind in range(first + 1, min(end, first + _MOST_LINES) + 1):
+    last = min(end, first + _MOST_LINES)
+    for behind in range(first + 1, last + 1):
         if _TAG_OF_TEMPLATE.fullmatch(text):
             return behind
         if behind == end or state.isEmpty(behind):
@@ -391,7 +419,8 @@ def _destination(text: str, position: int, maximum: int) -> Any:
     from markdown_it.helpers import parseLinkDestination
 
     match = _TARGET.match(text, position, maximum)
-    if match is None or not PLACEHOLDER_OR_MATH.search(match[0]):
+    has_placeholder = match is not None and PLACEHOLDER_OR_MATH.search(match[0])
+    if match is None or not has_placeholder:
         return parseLinkDestination(text, position, maximum)
     return SimpleNamespace(ok=True, pos=match.end(), str=match[0])
 
@@ -441,6 +470,7 @@ class _RememberingRule:
                 continue
             token.meta["raw"] = state.src[begin : state.pos]
             if token.type == "link_close" and label >= 0:
-                words = " ".join(state.src[begin + 1 : label].split())
+                text = state.src[begin + 1 : label]
+                words = " ".join(text.split())
                 token.meta["raw"] = LinkEnd(state.src[label : state.pos], words)
         return True
