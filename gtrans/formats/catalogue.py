@@ -17,15 +17,21 @@ from gtrans.formats.sentences import splitter, whole
 from gtrans.text.document_file import DocumentFile, Splitter
 from gtrans.text.reader import ALL_TEXT, TextSelection
 
-_KINDS: Mapping[str, tuple[type[DocumentFile], Sequence[str]]] = {
-    "text": (PlainTextFile, (".txt", ".text")),
-    "markdown": (Markdown, (".md", ".markdown")),
-    "html": (Html, (".html", ".htm", ".xhtml")),
-    "docx": (Docx, (".docx",)),
-    "jsonl": (RowFile, (".jsonl",)),
-    "tsv": (RowFile, (".tsv",)),
+
+class _Format(NamedTuple):
+    kind: type[DocumentFile]
+    suffixes: Sequence[str]
+
+
+_FORMATS: Mapping[str, _Format] = {
+    "text": _Format(PlainTextFile, (".txt", ".text")),
+    "markdown": _Format(Markdown, (".md", ".markdown")),
+    "html": _Format(Html, (".html", ".htm", ".xhtml")),
+    "docx": _Format(Docx, (".docx",)),
+    "jsonl": _Format(RowFile, (".jsonl",)),
+    "tsv": _Format(RowFile, (".tsv",)),
 }
-SUFFIXES: Mapping[str, Sequence[str]] = {name: ends for name, (_, ends) in _KINDS.items()}
+SUFFIXES = {name: entry.suffixes for name, entry in _FORMATS.items()}
 """Name of each format and the suffixes of its files; all but DOCX may also be gzipped (``.gz``)."""
 _ROWS_OF_HTML = "rows of html"
 """The format of rows for which HTML is asked."""
@@ -57,7 +63,9 @@ def require_libraries(path: Path, name: str, split_sentences: bool | None) -> No
 
 
 def _kind(name: str) -> type[DocumentFile]:
-    return HtmlRowFile if name == _ROWS_OF_HTML else _KINDS[name][0]
+    if name == _ROWS_OF_HTML:
+        return HtmlRowFile
+    return _FORMATS[name].kind
 
 
 def _is_split(kind: type[DocumentFile], split_sentences: bool | None) -> bool:

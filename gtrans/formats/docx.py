@@ -10,7 +10,7 @@ import re
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 from gtrans.data.documents import read_bytes
 from gtrans.errors import GtransError
@@ -61,6 +61,13 @@ _HIDDEN = _names(
 )
 
 
+class _Copy(NamedTuple):
+    """A text element that repeats another one for older programs."""
+
+    element: Any
+    original: Any
+
+
 class Docx(DocumentFile):
     """A document of Word: its text, then headers, footers and notes."""
 
@@ -74,7 +81,7 @@ class Docx(DocumentFile):
         self.check = BlockCheck()
         self.contents = read_bytes(path)
         self.parts: dict[str, Any] = {}
-        self.twins: list[tuple[Any, Any]] = []  # elements, and the elements whose text they repeat
+        self.copies: list[_Copy] = []
         self.staying: list[str] = []  # parts whose text is not translated
         self.paragraphs: list[Any] = []
         try:
@@ -83,21 +90,25 @@ class Docx(DocumentFile):
             raise
         except Exception as error:  # whatever the libraries say of bytes that are no DOCX
             raise GtransError(f"'{path}' is no DOCX file, or damaged ({error})") from error
-        blocks = []
+        blocks: list[Block] = []
         for root in self.parts.values():
-            repeated = _repeated(root)
-            for pairs in repeated.values():
-                self.twins += pairs
-            for paragraph in root.iter(f"{_W}p"):
-                if any(element in repeated for element in paragraph.iterancestors()):
-                    continue
-                content = list(with_points(list(_content(paragraph))))
-                block = Block(content, split)
-                if self.check.takes(block, _comparable(content), _comparable):
-                    blocks.append(block)
-                    self.paragraphs.append(paragraph)
+            blocks += self._read_part(root, split)
         self.documents = [blocks]
         self.check.check_file(path)
+
+    def _read_part(self, root: Any, split: Splitter) -> Iterator[Block]:
+        repeated = _repeated(root)
+        for copies in repeated.values():
+            self.copies += copies
+        for paragraph in root.iter(f"{_W}p"):
+            is_repeated = any(element in repeated for element in paragraph.iterancestors())
+            if is_repeated:
+                continue
+            content = list(with_points(list(_content(paragraph))))
+            block = Block(content, split)
+            if self.check.takes(block, _comparable(content), _comparable):
+                self.paragraphs.append(paragraph)
+                yield block
 
     def _unpack(self) -> None:
         from lxml import etree
@@ -171,9 +182,9 @@ class Docx(DocumentFile):
                 begin = " ".join(block.sentences)[:40]
                 where = f"{self.path}: '{begin}'"
                 self.notes.append(Note(where, MOVED, " to the end of a word"))
-        for element, original in self.twins:
-            element.text = original.text
-            element.set(_SPACE, "preserve")
+        for copy in self.copies:
+            copy.element.text = copy.original.text
+            copy.element.set(_SPACE, "preserve")
         return self._packed()
 
     def _packed(self) -> bytes:
@@ -193,7 +204,7 @@ class Docx(DocumentFile):
         return written.getvalue()
 
     def _new_direction(self) -> bool | None:
-        """Return whether the text runs from right to left now; None if its direction stays."""
+        """Return whether the text runs from right to left now; None: as before."""
         if self.languages is None:
             return None
         source, target = self.languages
@@ -206,12 +217,14 @@ def _names_by_type(types: Any, files: Iterable[str]) -> dict[str, list[str]]:
     """Return the names of files by the last part of their content types."""
     by_name: dict[str, str] = {}
     for entry in types.iter("{*}Override", "{*}Default"):
-        key = entry.get("PartName") or f".{str(entry.get('Extension')).lower()}"
+        suffix = str(entry.get("Extension")).lower()
+        key = entry.get("PartName") or f".{suffix}"
         by_name[key] = str(entry.get("ContentType")).rpartition(".")[2]
     names: dict[str, list[str]] = {}
     for name in files:
         suffix = name.rpartition(".")[2].lower()
-        kind = by_name.get(f"/{name}", by_name.get(f".{suffix}", ""))
+        kind_of_suffix = by_name.get(f".{suffix}", "")
+        kind = by_name.get(f"/{name}", kind_of_suffix)
         names.setdefault(kind, []).append(name)
     return names
 
@@ -246,16 +259,18 @@ def _set_property(
     child = parent.find(f"{_W}{name}")
     if child is None:
         child = parent.makeelement(f"{_W}{name}")
-        places = [number for number, other in enumerate(parent) if other.tag in behind]
-        parent.insert(places[0] if places else len(parent), child)
+        place = 0
+        while place < len(parent) and parent[place].tag not in behind:
+            place += 1
+        parent.insert(place, child)
     child.attrib.clear()
     if not value:  # a style may switch it on
         child.set(f"{_W}val", "0")
 
 
-def _repeated(root: Any) -> dict[Any, list[tuple[Any, Any]]]:
-    """Return text elements repeated for older programs, with their originals."""
-    repeated: dict[Any, list[tuple[Any, Any]]] = {}
+def _repeated(root: Any) -> dict[Any, list[_Copy]]:
+    """Return the copies of text elements, by the elements around them."""
+    repeated: dict[Any, list[_Copy]] = {}
     for element in root.iter(f"{_COMPATIBLE}AlternateContent"):
         new = element.find(f"{_COMPATIBLE}Choice")
         old = element.find(f"{_COMPATIBLE}Fallback")
@@ -263,8 +278,10 @@ def _repeated(root: Any) -> dict[Any, list[tuple[Any, Any]]]:
             continue
         copies = list(old.iter(f"{_W}t"))
         originals = list(new.iter(f"{_W}t"))
-        if [copy.text for copy in copies] == [original.text for original in originals]:
-            repeated[old] = list(zip(copies, originals, strict=True))
+        old_texts = [copy.text for copy in copies]
+        new_texts = [original.text for original in originals]
+        if old_texts == new_texts:
+            repeated[old] = list(map(_Copy, copies, originals))
     return repeated
 
 
@@ -279,7 +296,8 @@ def _content(paragraph: Any) -> Iterator[Item]:
         elements = list(group)
         if look is not None:
             script = _value(elements[0].getparent(), "rPr/w:vertAlign")
-            yield Mark("open", elements, script=script in ("subscript", "superscript"))
+            is_script = script in ("subscript", "superscript")
+            yield Mark("open", elements, script=is_script)
             yield "".join(element.text or "" for element in elements)
             yield Mark("close", None)
             continue
@@ -320,12 +338,16 @@ def _look(element: Any) -> tuple[Any, bytes] | None:
 
 def _is_hidden(run: Any) -> bool:
     hidden = run.find(f"{_W}rPr/{_W}vanish")
-    return hidden is not None and hidden.get(f"{_W}val", "1") not in ("0", "false", "off")
+    if hidden is None:
+        return False
+    return hidden.get(f"{_W}val", "1") not in ("0", "false", "off")
 
 
 def _value(element: Any, path: str) -> str:
     child = element.find(f"w:{path}", {"w": _W[1:-1]})
-    return "" if child is None else str(child.get(f"{_W}val", ""))
+    if child is None:
+        return ""
+    return str(child.get(f"{_W}val", ""))
 
 
 def _comparable(content: Content) -> list[object]:

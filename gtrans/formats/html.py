@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from typing import NamedTuple
 
 from gtrans.data.documents import read_text
@@ -113,11 +113,18 @@ _DESCRIPTIONS = _names(
 _HIDING = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)\b", re.IGNORECASE)
 
 
+class TagSpan(NamedTuple):
+    """Characters of a tag."""
+
+    begin: int
+    end: int
+
+
 class HtmlAttribute(NamedTuple):
-    """An attribute: its value, and the span of the value with quotes in the tag."""
+    """An attribute: its value, and where the value stands in the tag, with its quotes."""
 
     value: str
-    span: tuple[int, int]
+    span: TagSpan
 
 
 @dataclass(eq=False)
@@ -137,7 +144,7 @@ class HtmlPart:
     name: str
     raw: str
     line: int = 0
-    changes: dict[tuple[int, int], Block | str] = field(default_factory=dict)
+    changes: dict[TagSpan, Block | str] = field(default_factory=dict)
 
     @property
     def is_inline(self) -> bool:
@@ -153,7 +160,7 @@ class HtmlPart:
             value = match["value"] or ""
             if value[:1] in ("'", '"'):
                 value = value[1:-1]
-            attribute = HtmlAttribute(value, match.span("value"))
+            attribute = HtmlAttribute(value, TagSpan(*match.span("value")))
             attributes.setdefault(match["key"].lower(), attribute)
         return attributes
 
@@ -169,7 +176,7 @@ class HtmlPart:
         return {"no": False, "yes": True, "": True}.get(attributes["translate"].value.lower())
 
     def is_hidden(self) -> bool:
-        """Return whether a begin tag in running text hides its content from readers."""
+        """Return whether a begin tag in running text hides its content."""
         may_hide = "hidden" in self.raw or "none" in self.raw
         if self.name not in INLINE or not may_hide:
             return False
@@ -228,15 +235,18 @@ class _Element:
     left_by: _Element | None
 
 
-class _OpenElements:
-    """The open elements at a place of the file.
+class _Unended(NamedTuple):
+    """A tag without an end, or an element that is left alone without one."""
 
-    Attributes:
-        unended: line and name of tags, and of elements left alone, that do not end.
-    """
+    line: int
+    name: str
+
+
+class _OpenElements:
+    """The open elements at a place of the file."""
 
     def __init__(self) -> None:
-        self.unended: list[tuple[int, str]] = []
+        self.unended: list[_Unended] = []
         self._open: list[_Element] = []
         self._names = Counter[str]()
         self._ending: list[int] = []  # numbers of those that end others, or may have no end tag
@@ -244,7 +254,7 @@ class _OpenElements:
     def read(self, part: HtmlPart) -> _Element | None:
         """Read the next part; return the element that makes it stay, if any."""
         if part.kind == "unclosed":
-            self.unended.append((part.line, part.name))
+            self.unended.append(_Unended(part.line, part.name))
         if part.kind == "begin":
             self._end_before(part.name)
         left_by = self._open[-1].left_by if self._open else None
@@ -266,10 +276,13 @@ class _OpenElements:
         translate = part.asks_for_translation()
         if part.name in LEFT_ALONE or translate is False or part.is_hidden():
             element.left_by = left_by or element
-        elif translate and not any(self._names[name] for name in LEFT_ALONE):
-            element.left_by = None
+        elif translate:
+            is_in_code = any(self._names[name] for name in LEFT_ALONE)
+            if not is_in_code:
+                element.left_by = None
         if part.name not in VOID:
-            if part.name not in INLINE or part.name in _ENDED_BY:
+            may_end_others = part.name not in INLINE or part.name in _ENDED_BY
+            if may_end_others:
                 self._ending.append(len(self._open))
             self._open.append(element)
             self._names[part.name] += 1
@@ -289,9 +302,10 @@ class _OpenElements:
         for number, element in enumerate(self._open[first:]):
             self._names[element.name] -= 1
             has_end_tag = number == 0 and element.name == name
-            needs_end_tag = element.left_by is element and element.name not in _ENDED_BY
-            if needs_end_tag and not has_end_tag:
-                self.unended.append((element.line, element.name))
+            is_left_alone = element.left_by is element
+            needs_end_tag = element.name not in _ENDED_BY
+            if is_left_alone and needs_end_tag and not has_end_tag:
+                self.unended.append(_Unended(element.line, element.name))
         del self._open[first:]
         while self._ending and self._ending[-1] >= first:
             self._ending.pop()
@@ -305,12 +319,11 @@ class HtmlText:
 
     Attributes:
         blocks: the translated texts; attributes come before the text around them.
-        unended: see :class:`_OpenElements`.
     """
 
     def __init__(self, text: str, split: Splitter, line: int, check: BlockCheck) -> None:
         self.blocks: list[Block] = []
-        self.unended: list[tuple[int, str]] = []
+        self.unended: list[_Unended] = []
         self._split = split
         self._check = check
         self._content: list[HtmlPart | Block] = []
@@ -326,18 +339,21 @@ class HtmlText:
                 self._content.append(block)
 
     def _parts(self, text: str, line: int) -> Iterator[HtmlPart]:
-        """Yield the parts, with elements that are left alone as one part."""
+        """Yield the parts; an element that is left alone is one."""
         elements = _OpenElements()
-        parts_read = [(elements.read(part), part) for part in _parts(text, line)]
+        parts = list(_parts(text, line))
+        left_by = [elements.read(part) for part in parts]
         elements.end()
         self.unended = elements.unended
-        for left_by, group in groupby(parts_read, key=itemgetter(0)):
-            parts = [part for _, part in group]
-            if left_by is None:
-                yield from parts
+        begin = 0
+        for element, group in groupby(left_by):
+            end = begin + len(list(group))
+            if element is None:
+                yield from parts[begin:end]
             else:
-                raw = "".join(part.raw for part in parts)
-                yield HtmlPart("whole", left_by.name, raw, parts[0].line)
+                raw = "".join(part.raw for part in parts[begin:end])
+                yield HtmlPart("whole", element.name, raw, parts[begin].line)
+            begin = end
 
     def _block(self, parts: Sequence[HtmlPart]) -> Block | None:
         content: list[Item] = []
@@ -347,14 +363,16 @@ class HtmlText:
             else:
                 content.append(mark_of(part.kind, part.name, part))
         raw = "".join(part.raw for part in parts)
-        white = raw[: len(raw) - len(raw.lstrip())]
-        line = parts[0].line + white.count("\n")
+        white_space = raw[: len(raw) - len(raw.lstrip())]
+        line = parts[0].line + white_space.count("\n")
         return self._checked(content, line, raw)
 
     def _checked(self, content: Content, line: int, raw: str) -> Block | None:
         block = Block(with_points(content), self._split, line)
-        is_taken = self._check.takes(block, _comparable(raw), _comparable_items)
-        return block if is_taken else None
+        original = _comparable(raw)
+        if self._check.takes(block, original, _comparable_items):
+            return block
+        return None
 
     def _find_texts(self, part: HtmlPart) -> None:
         if part.kind != "begin" or ("=" not in part.raw and part.name != "html"):
@@ -362,17 +380,18 @@ class HtmlText:
         attributes = part.attributes()
         if part.name == "html" and "dir" not in attributes:
             end = len("<html")
-            part.changes[end, end] = "dir"
+            part.changes[TagSpan(end, end)] = "dir"
         texts = _names_of_texts(part.name, attributes)
-        for key, (value, span) in attributes.items():
-            if not value:
+        for key, attribute in attributes.items():
+            if not attribute.value:
                 continue
             if key in ("lang", "xml:lang", "dir") and part.name != "bdo":
-                part.changes[span] = key.removeprefix("xml:")
+                part.changes[attribute.span] = key.removeprefix("xml:")
             elif key in texts:
-                block = self._checked(_content_of_attribute(value), part.line, value)
+                content = _content_of_attribute(attribute.value)
+                block = self._checked(content, part.line, attribute.value)
                 if block is not None:
-                    part.changes[span] = block
+                    part.changes[attribute.span] = block
                     self.blocks.append(block)
 
     def translated(
@@ -381,10 +400,7 @@ class HtmlText:
         joint: str,
         languages: tuple[str, str] | None = None,
     ) -> str:
-        """Return the HTML with other sentences; see :meth:`DocumentFile.translated`.
-
-        ``languages`` are source and target.
-        """
+        """See :meth:`DocumentFile.translated`; ``languages`` are source and target."""
         writer = _Writer(languages)
         for block in self.blocks:
             writer.items[id(block)] = block.translated(next(translations), joint)
@@ -398,7 +414,9 @@ class HtmlText:
 
 
 def _names_of_texts(tag: str, attributes: Mapping[str, HtmlAttribute]) -> set[str]:
-    values = {key: attribute.value.strip().lower() for key, attribute in attributes.items()}
+    values: dict[str, str] = {}
+    for key, attribute in attributes.items():
+        values[key] = attribute.value.strip().lower()
     names = set(_TEXTS)
     if tag in _TEXTS_OF:
         names.add(_TEXTS_OF[tag])
@@ -430,9 +448,11 @@ class _Writer:
 
     def part(self, part: HtmlPart) -> str:
         text = part.raw
-        for (begin, end), change in sorted(part.changes.items(), reverse=True):
-            quote = text[begin] if text[begin] in "\"'" else '"'
-            value = text[begin:end].strip(quote).strip()
+        for span in sorted(part.changes, reverse=True):
+            change = part.changes[span]
+            first = text[span.begin]
+            quote = first if first in "\"'" else '"'
+            value = text[span.begin : span.end].strip(quote).strip()
             new: str | None
             if isinstance(change, Block):
                 new = self.block(change, quote)
@@ -441,8 +461,9 @@ class _Writer:
             else:
                 new = _direction(value, self._languages)
             if new is not None:
-                name = "" if end > begin else " dir="
-                text = f"{text[:begin]}{name}{quote}{new}{quote}{text[end:]}"
+                name = "" if span.end > span.begin else " dir="
+                written = f"{name}{quote}{new}{quote}"
+                text = text[: span.begin] + written + text[span.end :]
         return text
 
 
@@ -485,17 +506,21 @@ def _direction(value: str, languages: tuple[str, str] | None) -> str | None:
     """Return the new value of ``dir``; None: it stays."""
     if languages is None:
         return None
-    source, target = ("rtl" if is_right_to_left(lang) else "ltr" for lang in languages)
-    turns = source != target and value.lower() in ("", source)
-    return target if turns else None
+    source, target = map(_direction_of, languages)
+    follows_source = value.lower() in ("", source)
+    return target if source != target and follows_source else None
+
+
+def _direction_of(lang: str) -> str:
+    return "rtl" if is_right_to_left(lang) else "ltr"
 
 
 def unended_notes(page: HtmlText, path: str) -> list[Note]:
-    """Return a note for each element without an end, which stays as it is."""
+    """Return a note for each element without an end."""
     notes = []
-    for line, name in page.unended:
-        detail = f": <{name}> has no end, and what it holds stays as it is"
-        notes.append(Note(f"{path}:{line}", KEPT, detail))
+    for tag in page.unended:
+        detail = f": <{tag.name}> has no end, and what it holds stays as it is"
+        notes.append(Note(f"{path}:{tag.line}", KEPT, detail))
     return notes
 
 
@@ -519,7 +544,9 @@ class Html(DocumentFile):
         self.check = BlockCheck()
         text = read_text(path)
         declared = _CHARSET.search(text[:_LOOKED_AT])
-        charset = (declared[1] or declared[2]).lower() if declared else "utf-8"
+        charset = "utf-8"
+        if declared:
+            charset = (declared[1] or declared[2]).lower()
         if charset not in ("utf-8", "utf8"):
             raise GtransError(f"'{path}' says that it is in {charset}; convert the file to UTF-8")
         self.html = HtmlText(text, split, 1, self.check)

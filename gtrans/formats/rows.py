@@ -26,13 +26,12 @@ from gtrans.text.reader import ALL_TEXT, TextSelection, have_markup, open_text
 
 TRANSLATION = "hypothesis"
 
-
 _FENCE = re.compile(r"\s*(```+|~~~+)")
 
 
 @dataclass
 class _Row:
-    """A row; ``number`` is its line from 1, ``name`` the id of its segment."""
+    """A row; ``number``: its line from 1; ``name``: the id of its segment."""
 
     number: int
     name: str
@@ -98,16 +97,18 @@ class RowFile(DocumentFile):
         has_markup = self.is_html or have_markup([row.text for row in found])
         if has_markup:
             print_message(f"{path}: its texts are read as HTML; tags and fenced code stay")
-        for row in found:
-            name = row.segments[0].name
+        sentences = 0
+        for source in found:
+            name = source.segments[0].name
             lines: Sequence[str | Line | HtmlText]
             if has_markup:
-                lines = list(self._lines_of_markup(row.text, row.number))
+                lines = list(self._lines_of_markup(source.text, source.number))
             else:
-                lines = list(self._lines_of_text(row.text, row.number, as_one=bool(name)))
-            document = self.rows.setdefault(row.document, [])
-            document.append(_Row(row.number, name, lines))
-        if not any(row.sentences for row in chain(*self.rows.values())):
+                lines = list(self._lines_of_text(source.text, source.number, as_one=bool(name)))
+            row = _Row(source.number, name, lines)
+            self.rows.setdefault(source.document, []).append(row)
+            sentences += row.sentences
+        if not sentences:
             why = " but tags and fenced code, which stay" if has_markup else ""
             raise GtransError(
                 f"'{path}' holds no text{why}; give rows with a document id and a text"
@@ -121,7 +122,8 @@ class RowFile(DocumentFile):
             self.documents.append([block for row in group for block in row.blocks])
 
     def _lines_of_text(self, text: str, number: int, as_one: bool) -> Iterator[str | Line]:
-        for line in [text] if as_one else text.split("\n"):
+        lines = [text] if as_one else text.split("\n")
+        for line in lines:
             words = " ".join(line.split())
             yield Line(words, self._split, number) if words else ""
 
@@ -135,7 +137,8 @@ class RowFile(DocumentFile):
                     fence = ""
             elif begin:
                 yield line
-                is_closed = line.rstrip().endswith(begin[1]) and line.strip() != begin[1]
+                stands_alone = line.strip() == begin[1]
+                is_closed = line.rstrip().endswith(begin[1]) and not stands_alone
                 fence = "" if is_closed else begin[1]
             else:
                 yield HtmlText(line, self._split or whole, number, self.check)

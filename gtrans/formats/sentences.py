@@ -52,7 +52,8 @@ def splitter(lang: str) -> Splitter:
             if not words:
                 continue
             place = text.index(words, end)
-            if not sentences or not _go_on(text[begin:end], text[end:place], words, code):
+            is_new = not sentences or not _go_on(text[begin:end], text[end:place], words, code)
+            if is_new:
                 begin = place
                 sentences.append("")
             end = place + len(words)
@@ -64,7 +65,8 @@ def splitter(lang: str) -> Splitter:
 
 def whole(text: str) -> list[str]:
     """Return a text as one sentence."""
-    return [text.strip()] if text.strip() else []
+    sentence = text.strip()
+    return [sentence] if sentence else []
 
 
 def _go_on(before: str, space: str, behind: str, lang: str) -> bool:
