@@ -189,8 +189,8 @@ class Embedder(nn.Module):
 
         Args:
             tokens: ``(tokens,)`` ids.
-            positions: of the tokens.
-            table: the word embeddings.
+            positions: of these tokens.
+            table: word embeddings.
             learned: learned positions; None: sinusoidal ones.
             norm: LayerNorm on the sum.
             segments: ``(tokens, dim)`` embedded token types.

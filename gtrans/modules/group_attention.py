@@ -42,7 +42,7 @@ _FINE_FROM = 512
 
 
 class PlanPart:
-    """A part of a plan: tensors, numbers and further parts. :func:`to_device` moves it."""
+    """A part of a plan: tensors, numbers and further parts."""
 
     def pin_memory(self) -> PlanPart:
         """Return the part in pinned memory; torch's ``DataLoader`` calls this."""
@@ -92,7 +92,7 @@ class DocumentLayout(PlanPart):
         sentence_lengths: ``(sentences,)`` tokens.
         document_lengths, sentence_counts: ``(documents,)`` tokens and sentences.
         longest, longest_sentence: tokens of the longest document and sentence.
-        most_sentences: most sentences of a document.
+        most_sentences: of a document.
         chunks: ``(batch, most)`` sentences of each chunk of a row, then zeros; None: whole rows.
         whole: the layout without sharing, if rows share states (:func:`shared_prefixes`).
         computed: ``(tokens of whole,)`` the token that computes each token of ``whole``.
@@ -514,7 +514,7 @@ def gather_of(padded: Sequence[Ints], tokens: int) -> Gather | None:
 
 @dataclass(frozen=True)
 class AttentionPlan(PlanPart):
-    """Who attends to whom; made by :func:`attention_plan`.
+    """Who attends to whom (:func:`attention_plan`).
 
     Attributes:
         size: numbers of packed queries and keys.
@@ -586,8 +586,8 @@ def attention_plan(
         query: segments that hold all queries.
         key: equally many segments; they may leave keys out.
         size: numbers of packed queries and keys.
-        causal: a query sees keys up to its own position only; the queries of a segment are its
-            last keys, or all of them.
+        causal: a query sees keys up to its own position only; a segment's queries are its last
+            keys, or all of them.
         shapes: one of :data:`SHAPES`.
     """
     queries, keys = size
@@ -812,8 +812,7 @@ def scaled_attention(
         query: ``(batch, heads, queries, dim)``, as the result.
         key, value: ``(batch, heads, keys, dim)``.
         mask: broadcasts to ``(batch, heads, queries, keys)``, True on visible keys.
-        dropout: of the weights.
-        causal: a query sees keys up to its own position only.
+        dropout, causal: as in torch.
     """
     if query.is_cuda:
         with sdpa_kernel(_KERNELS):

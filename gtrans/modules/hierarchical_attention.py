@@ -125,9 +125,9 @@ class HierarchicalAttention(ResidualLayer):
         """Refine the states of the current sentences.
 
         Args:
-            h: ``(tokens, dim)`` of the current sentences, as the result.
+            h: ``(tokens, dim)``, as the result.
             keys: ``(key tokens, dim)`` states of the sentences before.
-            before: the plan of this batch.
+            before: which tokens see which of them.
         """
         tokens = before.tokens
         if tokens is None:

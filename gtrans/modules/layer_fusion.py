@@ -2,8 +2,8 @@
 
 GTRANS (Yang et al. 2022, "GTRANS: Grouping and Fusing Transformer Layers for Neural Machine
 Translation") fuses groups of layers: Eq 2 in the encoder, Eq 3-4 in the decoder, and the
-probabilities of the decoder's groups by Eq 5-6. The paper compares the other classes. A *group*
-is always a group of layers here.
+probabilities of the decoder's groups by Eq 5-6. The paper compares the other classes. *Groups* are
+groups of layers here, not of tokens.
 
 ``states`` are the stored states: the embedded input, then every layer that has run.
 """
@@ -70,7 +70,7 @@ def run_layers(
     """Run a stack.
 
     Args:
-        fusion: combines the states of the layers.
+        fusion: of the layers.
         layers: from the bottom.
         x: ``(.., dim)`` the embedded input.
         keep_all: return the states of all layers, even if ``fusion`` reads only the last.
@@ -235,8 +235,7 @@ def fuse_probabilities(logits: Tensor, log_weights: Tensor, kind: str = "arithme
 
     Args:
         logits: ``(groups, .., vocabulary)``.
-        log_weights: ``(groups,)`` log psi.
-        kind: see :func:`fuse_log_probs`.
+        log_weights, kind: see :func:`fuse_log_probs`.
 
     Returns:
         ``(.., vocabulary)``; for a single group its logits, unchanged.

@@ -113,10 +113,7 @@ class MemoryFlow:
 
     @classmethod
     def starting_with(cls, memories: Sequence[Tensor | None]) -> MemoryFlow:
-        """Start a pass with the memories of each document.
-
-        ``memories``: ``(memories, size, dim)`` each; None: a document begins.
-        """
+        """Start with ``(memories, size, dim)`` of each document; None: it begins."""
         continued = [memory for memory in memories if memory is not None]
         if not continued:
             return cls()
@@ -326,7 +323,7 @@ class RecurrentMemory(ResidualLayer):
         Args:
             h: ``(tokens, dim)`` packed output of self-attention, as the result.
             flow: holds the first memory, receives the last.
-            plan: for all memories of this side.
+            plan: of this side.
         """
         number = self.number
         documents = plan.order.numel()
