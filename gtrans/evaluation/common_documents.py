@@ -48,8 +48,9 @@ def _lacking_notes(
     notes = []
     only_main = []
     for number, name in enumerate(_names_of_documents(main)):
-        is_scored = main.ids is None or not all_missing(main.ids.documents[name])
-        if number not in numbers and is_scored:
+        if number in numbers:
+            continue
+        if main.ids is None or not all_missing(main.ids.documents[name]):
             only_main.append(name)
     if only_main:
         notes.append(_lacking_note(file.path, main.path, only_main))
@@ -87,9 +88,10 @@ def _names_of_documents(file: ScoreFile) -> list[str]:
 def _numbers_in(file: ScoreFile, main: ScoreFile) -> DocumentNumbers:
     if file.ids is not None and main.ids is not None:
         return _numbers_by_ids(list(file.ids.documents), list(main.ids.documents))
+    count = len(main.sizes)
     has_same_lines = file.ids is None and by_lines(file, main) is not None
-    if has_same_lines or len(file.sizes) == len(main.sizes):
-        return {number: number for number in range(len(main.sizes))}
+    if has_same_lines or len(file.sizes) == count:
+        return {number: number for number in range(count)}
     numbers = _numbers_in_plain_text(file, main)
     if not numbers:
         raise GtransError(
@@ -116,10 +118,7 @@ def _numbers_in_plain_text(file: ScoreFile, main: ScoreFile) -> DocumentNumbers:
         return by_size
     numbers: DocumentNumbers = {}
     for own_number, document in enumerate(file.plain.documents):
-        shares = {}
-        for number, other in enumerate(main.plain.documents):
-            if len(other) == len(document):
-                shares[number] = _shared_words(document, other)
+        shares = _shares_of_words(document, main.plain.documents)
         if not shares:
             continue
         largest = max(shares.values())
@@ -132,6 +131,18 @@ def _numbers_in_plain_text(file: ScoreFile, main: ScoreFile) -> DocumentNumbers:
             return {}
         numbers[best] = own_number
     return numbers
+
+
+def _shares_of_words(
+    document: Sequence[str],
+    others: Sequence[Sequence[str]],
+) -> dict[int, float]:
+    """Return the share of common words by the number of each document of the same size."""
+    shares = {}
+    for number, other in enumerate(others):
+        if len(other) == len(document):
+            shares[number] = _shared_words(document, other)
+    return shares
 
 
 def _only_order(sizes: Sequence[int], main_sizes: Sequence[int]) -> DocumentNumbers | None:
@@ -151,7 +162,8 @@ def _only_subsequence(wanted: Sequence[int], values: Sequence[int]) -> list[int]
     backwards = _first_subsequence(wanted[::-1], values[::-1])
     if first is None or backwards is None:
         return None
-    last = [len(values) - 1 - place for place in reversed(backwards)]
+    end = len(values) - 1
+    last = [end - place for place in reversed(backwards)]
     return first if first == last else None
 
 
@@ -166,10 +178,15 @@ def _first_subsequence(wanted: Sequence[int], values: Sequence[int]) -> list[int
 
 
 def _shared_words(document: Sequence[str], other: Sequence[str]) -> float:
-    words = set(tokens_of(" ".join(document)))
-    others = set(tokens_of(" ".join(other)))
-    shared = len(words & others)
-    return shared / max(1, len(words | others))
+    words = _words_of(document)
+    other_words = _words_of(other)
+    shared = len(words & other_words)
+    return shared / max(1, len(words | other_words))
+
+
+def _words_of(document: Sequence[str]) -> set[str]:
+    text = " ".join(document)
+    return set(tokens_of(text))
 
 
 def _with_documents(file: ScoreFile, main: ScoreFile, numbers: Sequence[int]) -> ScoreFile:
