@@ -280,7 +280,7 @@ _Counts = dict[str | tuple[str, ...], float]
 class Habits:
     """Counts of :func:`cased_tokens` at both ends of sentences, and of pairs inside them.
 
-    Pairs mark the inside of words in scripts whose tokens are characters.
+    Pairs mark the inside of words where characters are tokens.
     """
 
     def __init__(self, sentences: Sequence[Sequence[str]]) -> None:
@@ -352,7 +352,7 @@ class Habits:
         return max(-TOGETHER_LIMIT / 2, min(TOGETHER_LIMIT, odds))
 
     def _only_begins(self, token: str) -> bool:
-        """Return whether a token with a capital mostly has none inside sentences."""
+        """Return whether a word mostly has no capital inside sentences."""
         if not token[0].isupper():
             return False
         inside = self._counts.get(token, 0) - self._begins.get(token, 0)

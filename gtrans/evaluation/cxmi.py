@@ -5,7 +5,7 @@ Translation", ACL 2021, section 2.2:
 
     CXMI(C -> Y | X) = 1/N sum_i log q(y_i | x_i, C_i) - log q(y_i | x_i)
 
-in nats per sentence. Each summand is the pointwise CXMI (P-CXMI) of a sentence.
+in nats per sentence. A summand is the pointwise CXMI (P-CXMI) of a sentence.
 """
 
 from __future__ import annotations

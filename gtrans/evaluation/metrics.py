@@ -1,8 +1,8 @@
 """BLEU, chrF, TER and METEOR of translated documents.
 
 s-BLEU is over aligned sentences, d-BLEU over whole documents (Bao et al., 2021, Appendix A).
-Statistics and signatures are sacreBLEU's, METEOR is nltk's. A new metric is a subclass of
-:class:`Metric` and an entry of :data:`METRICS`.
+Statistics and signatures are sacreBLEU's, METEOR is nltk's. A new metric is a :class:`Metric` in
+:data:`METRICS`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,6 @@ class Options:
 
     Attributes:
         tokenize: one of :data:`TOKENIZERS`; None: sacreBLEU's for ``target_lang``.
-        target_lang: also for METEOR's stemmer and synonyms, and characters as TER's words.
         without_spaces: the text has no spaces between words.
     """
 
@@ -101,8 +100,8 @@ class Corpus:
 
     Attributes:
         references: the first reference.
-        chunks: for each document, ranges of sentences (:func:`gtrans.data.units.split_chunks`).
-        chunk_unit: name in a signature, such as ``chunk(512,bpe)``.
+        chunks: ranges of sentences of each document (:func:`gtrans.data.units.split_chunks`).
+        chunk_unit: for signatures, such as ``chunk(512,bpe)``.
     """
 
     references: Documents
@@ -129,8 +128,8 @@ class Measurement:
     """One metric on all systems.
 
     Attributes:
-        statistics: by system, ``(segments, columns)``; the second column is the length of the
-            reference, or 1 for a mean.
+        statistics: by system, ``(segments, columns)``; the second column is the reference's length,
+            or 1 for a mean.
         documents: the document of every segment from 0, ascending, ``(segments,)``.
         compute: see :meth:`Metric.compute`.
         neutral: neither more nor less is better.
@@ -150,7 +149,7 @@ class Measurement:
     of_segment: Callable[[Statistics], Statistics] | None = None
 
     def score(self, system: str, segments: NDArray[Any] | None = None) -> float:
-        """Return the score of a system on the corpus, or on some of its segments."""
+        """Return a system's score on all segments, or on some."""
         chosen = self.statistics[system]
         if segments is not None:
             chosen = chosen[segments]
@@ -174,7 +173,7 @@ def measure(
     Args:
         systems: documents by name, with the sentences of the reference unless all metrics have the
             unit ``document``; a sentence may be empty.
-        keys: keys of :data:`METRICS`; None: all.
+        keys: of :data:`METRICS`; None: all.
         jobs: processes for a large corpus.
     """
     keys = [key for key in METRICS if keys is None or key in keys]
@@ -359,7 +358,7 @@ def _words(segment: str, options: Options) -> list[str]:
 
 
 def token_counts(documents: Documents, options: Options) -> list[int]:
-    """Return the number of BLEU's tokens of each sentence."""
+    """Return the number of BLEU's tokens in each sentence."""
     counts = []
     for sentence in chain.from_iterable(with_words(documents, options)):
         counts.append(len(_bleu_words(sentence, options)))

@@ -69,7 +69,7 @@ class OtherScore:
         settings: argparse's keyword arguments for the option.
         reads_texts: needs the reference or the source.
         aligned: needs aligned sentences.
-        needs: other options that must be given.
+        needs: other required options.
         file: the option names a file to read.
     """
 
@@ -124,7 +124,7 @@ def _mean(
 
 
 def measure_comet(score_input: ScoreInput) -> ScoreResult:
-    """Return COMET (Rei et al. 2020, 2022) of every sentence, by ``unbabel-comet``."""
+    """Return COMET (Rei et al., 2020, 2022) of every sentence."""
     if score_input.sources is None:
         raise GtransError("--comet needs the source; give it with --src")
     model = _comet_model(score_input.args.comet)
@@ -406,7 +406,7 @@ def _text_of(path: str) -> str:
 def _row_of_line(line: str) -> dict[str, str]:
     """Return system and score of a line; empty for the score of a whole system.
 
-    COMET prints "FILE  Segment 0  score: 0.81", mt-metrics-eval "SYSTEM  0.81".
+    COMET: "FILE  Segment 0  score: 0.81"; mt-metrics-eval: "SYSTEM  0.81".
     """
     match = _COMET_LINE.fullmatch(line)
     if match:

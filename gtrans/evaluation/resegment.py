@@ -243,8 +243,8 @@ class _Search:
     """The search for the best split of one document.
 
     Columns are places between tokens of the translation, 0 to n. A row has the largest gain up to
-    each column of a band, *packed*: its lower bits are the first column of the sentence, so that
-    the shorter of two equal sentences wins.
+    each column of a band, *packed*: the lower bits are the sentence's first column, so that the
+    shorter of equal sentences wins.
     """
 
     def __init__(
@@ -292,14 +292,16 @@ class _Search:
         )
 
     def _edge_id(self, token: str) -> int:
-        """Return a token's id; a closing quotation mark has the opening one's."""
+        """Return the id, for a closing quotation mark the opening one's."""
         if token == "”" and "“" in self._ids:
             token = "“"
         return self._ids.get(token, -1)
 
     def best_spans(self) -> list[TokenSpan]:
-        """Return the span of each sentence in the best split; additions are between spans."""
-        band = self._bands[0] if self._bands else slice(0, len(self._columns))
+        """Return the spans of the best split, with additions between them."""
+        band = slice(0, len(self._columns))
+        if self._bands:
+            band = self._bands[0]
         gains = np.where(self._columns[band], _IMPOSSIBLE, 0)
         tracebacks = []
         for number in range(len(self._sentences)):
@@ -332,7 +334,7 @@ class _Search:
         return row
 
     def is_clearly_better(self, spans: Sequence[TokenSpan], lines: Sequence[str]) -> bool:
-        """Return whether a stretch of the split gains clearly more than the same lines."""
+        """Return whether a stretch of the split gains clearly more than its lines."""
         lengths = [len(tokens_of(line)) for line in lines]
         stops = np.cumsum(lengths).tolist()
         if not stops or stops[-1] != len(self._tokens):
@@ -444,7 +446,7 @@ class _Search:
         best_start: Gains = np.maximum.accumulate(at_start)  # in this column or before
         # A sentence has at least one token; an omitted sentence has a price of its own.
         impossible = _IMPOSSIBLE * self._unit
-        row = np.concatenate([[impossible], best_start[:-1]])
+        row = np.append(impossible, best_start[:-1])
         for token_gains in self._token_gains(sentence, band):
             before = np.maximum(row, best_start)[:-1]
             matched = before + token_gains
@@ -529,9 +531,12 @@ def _array(values: Iterable[Any], kind: type = np.int64) -> NDArray[Any]:
 
 
 def _with_additions(spans: Sequence[TokenSpan], token_count: int) -> list[TokenSpan]:
-    """Return spans that cover all tokens: an addition extends the sentence before it."""
+    """Extend sentences by the additions behind them."""
     widened = list(spans)
-    translated = [number for number, span in enumerate(spans) if span.stop > span.start]
+    translated = []
+    for number, span in enumerate(spans):
+        if span.stop > span.start:
+            translated.append(number)
     if not translated and widened:
         widened[0] = TokenSpan(0, token_count)
     stop = token_count
@@ -573,7 +578,8 @@ def bands(reference: Sequence[list[str]], tokens: list[str]) -> list[slice]:
     # Starts and stops ascend, and each band meets the next one.
     starts = np.minimum.accumulate(firsts[::-1])[::-1]
     next_starts = [*starts[1:], last]
-    stops = np.maximum(np.maximum.accumulate(lasts), next_starts) + 1
+    ascending_stops = np.maximum.accumulate(lasts)
+    stops = np.maximum(ascending_stops, next_starts) + 1
     return list(map(slice, starts.tolist(), stops.tolist()))
 
 
@@ -589,7 +595,9 @@ def _anchors(reference: list[str], tokens: list[str]) -> Gains:
 
 
 def _unique_trigrams(tokens: list[str]) -> dict[tuple[str, ...], int]:
-    trigrams = list(zip(tokens, tokens[1:], tokens[2:], strict=False))
+    seconds = tokens[1:]
+    thirds = tokens[2:]
+    trigrams = list(zip(tokens, seconds, thirds, strict=False))
     counts = Counter(trigrams)
     places: dict[tuple[str, ...], int] = {}
     for place, trigram in enumerate(trigrams):
@@ -695,7 +703,8 @@ def coverage(
             if not flags[addition.part_of]:
                 continue
             added_tokens += addition.tokens
-            added_text.append(AddedText(number + 1, doc_id, addition.after, addition.text))
+            added = AddedText(number + 1, doc_id, addition.after, addition.text)
+            added_text.append(added)
     return Coverage(
         omitted=100 * omitted_tokens / max(1.0, expected),
         added=100 * added_tokens / max(1, tokens),
@@ -747,7 +756,10 @@ def write_documents(
     inputs: Sequence[StrPath],
 ) -> None:
     """Write a file for each text: sentences in lines, empty lines between documents."""
-    files = {folder / _file_name(name): documents for name, documents in texts.items()}
+    files = {}
+    for name, documents in texts.items():
+        path = folder / _file_name(name)
+        files[path] = documents
     if len(files) < len(texts):
         raise GtransError(
             "`--resegment-dir`: names of systems differ in '/' and '_' alone, which are the same "

@@ -61,7 +61,7 @@ class ScoreFiles:
     """All files of a command.
 
     Attributes:
-        main: the first reference, or the source without one; all other files need its documents.
+        main: the first reference, or else the source; all files need its documents.
     """
 
     main: ScoreFile

@@ -114,7 +114,7 @@ class Resampling:
     """Confidence intervals and comparisons of one metric.
 
     Attributes:
-        unit: ``document``, or the unit of the metric's segments.
+        unit: ``document``, or the metric's unit.
         units: their number; 0: nothing was resampled.
         confidence: by system.
         comparisons: by system, without the first, the baseline.
@@ -313,7 +313,7 @@ def not_rejected(
 
     Args:
         swapped: the difference in each trial.
-        shares: the share of a true difference in each trial, -1 to 1.
+        shares: the share of a true difference in it, -1 to 1.
     """
     if not swapped.any():
         return 0.0, 0.0

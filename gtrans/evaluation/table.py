@@ -258,8 +258,7 @@ class Column:
     Attributes:
         path: keys in the JSON object of a score, separated by dots.
         csv: headings in CSV, each with its key or index in a value of several parts.
-        show: formats the value with a number of digits.
-        latex: heading in LaTeX; empty: not a column there.
+        latex: heading in LaTeX; empty: none.
     """
 
     path: str
@@ -269,7 +268,7 @@ class Column:
     latex: str = ""
 
     def value(self, entry: Mapping[str, Any]) -> Any:
-        """Return the value in the JSON object of a score, or None."""
+        """Return the value of a score, or None."""
         value: Any = entry
         for key in self.path.split("."):
             if value is None:

@@ -44,7 +44,6 @@ class Texts:
     """The texts to score.
 
     Attributes:
-        references: may be empty.
         systems: by name; an empty sentence is an empty translation.
         counted: whether each segment is scored; documents without scored segments are left out.
         whole_documents_file: a file with one line for each document.
@@ -84,7 +83,7 @@ def read_texts(
 
     Args:
         references: paths; all files must match the first one, or the source without references.
-        systems: paths by name, which also chooses among systems in one file.
+        systems: paths by name, which also chooses among several in one file.
         alignment: ``aligned``: translations have the reference's sentences; ``whole``: only its
             documents; ``resegmented``: they are split into its sentences.
         always_resegment: see :class:`~gtrans.evaluation.resegment.Resegmenter`.
@@ -234,7 +233,7 @@ def _counted_segments(
 ) -> tuple[list[list[bool]], list[str]]:
     """Return which segments are scored, and notes about the others.
 
-    Whole documents keep bad sources, and leave out a document with a segment without a reference.
+    Whole documents keep bad sources; one with a segment without a reference is left out.
     """
     ids = main.ids
     if ids is None:

@@ -85,10 +85,10 @@ class Sample:
         """The jackknife's standard error over at least two documents."""
         count = len(self.clusters)
         total = sum(cluster.total for cluster in self.clusters)
+        mean = total / self.items
         squares = []
         for cluster in self.clusters:
-            expected = total / self.items * cluster.items
-            difference = cluster.total - expected
+            difference = cluster.total - mean * cluster.items
             others = self.items - cluster.items
             squares.append((difference / others) ** 2)
         variance = math.fsum(squares) * (count - 1) / count
@@ -124,12 +124,14 @@ def tabulate(
         if value is None:
             continue
         distance = UNKNOWN if item.distance is None else str(item.distance)
-        cell = cells.setdefault((item.phenomenon, distance), [])
-        cell.append((item, value))
+        key = item.phenomenon, distance
+        cells.setdefault(key, []).append((item, value))
     phenomena = dict.fromkeys(phenomenon for phenomenon, _ in cells)
     distances = sorted({distance for _, distance in cells}, key=_distance_order)
     table = {}
-    for name, distance in product([*phenomena, ALL], [*distances, ALL]):
+    rows = [*phenomena, ALL]
+    columns = [*distances, ALL]
+    for name, distance in product(rows, columns):
         pairs: ItemValues = []
         for (cell_phenomenon, cell_distance), cell in cells.items():
             has_phenomenon = name in (cell_phenomenon, ALL)
@@ -196,7 +198,7 @@ def _group_order(group: str) -> tuple[bool, str]:
 
 
 def is_right(item: Item, scores: Sequence[float]) -> bool:
-    """Return whether the first score is strictly the highest; a NaN counts as wrong."""
+    """Return whether the first score is the only highest; NaN is wrong."""
     return all(scores[0] > scores[rival] for rival in item.rivals)
 
 
@@ -216,7 +218,7 @@ def wilson_interval(right: float, items: float, quantile: float = NORMAL) -> Int
 
 
 class Accuracy(Sample):
-    """Values of one system: 1 for a right item, 0 for a wrong one."""
+    """Values of one system: 1 for a right item, else 0."""
 
     @property
     def interval(self) -> Interval:
@@ -242,21 +244,18 @@ class Accuracy(Sample):
 
 @dataclass(frozen=True)
 class Change(Sample):
-    """A system compared with the first one on the same items.
-
-    A value is 1 if only this system is right, -1 if only the first one is, else 0.
-    """
+    """A system compared with the first: 1 if only it is right, -1 if only the first is, else 0."""
 
     p_holm: float | None = None
 
     @property
     def only_first(self) -> int:
-        """Items that only the first system gets right."""
+        """Items that only the first has right."""
         return self.values.count(-1)
 
     @property
     def only_other(self) -> int:
-        """Items that only the other system gets right."""
+        """Items that only the other has right."""
         return self.values.count(1)
 
     @property
@@ -293,7 +292,6 @@ class Change(Sample):
         return max(low, -1.0), min(high, 1.0)
 
     def _flipped_interval(self) -> Interval:
-        """Return the differences that random flips of documents do not reject."""
         generator = np.random.default_rng(1)
         signs = generator.choice((-1.0, 1.0), (FLIPS, len(self.clusters)))
         sums = signs @ np.array(self.clusters)

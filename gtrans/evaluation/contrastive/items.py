@@ -24,7 +24,7 @@ FORMS = ("text", "tokenised", "truecased")
 
 @dataclass(frozen=True)
 class Item:
-    """A source document, its right translation and wrong ones, each of K sentences.
+    """A document, its right translation and wrong ones, each of K sentences.
 
     Attributes:
         distance: sentences from the cue to the sentence that needs it; None: unknown.
@@ -69,7 +69,7 @@ class Item:
         return rivals
 
     def in_file_order(self, values: Sequence[_Value]) -> list[_Value]:
-        """Return values, the right candidate's first, in the order of the published file."""
+        """Put values, the right candidate's first, in the order of the published file."""
         ordered = list(values[1:])
         ordered.insert(self.right_index, values[0])
         return ordered
