@@ -194,8 +194,6 @@ def _without_none(items: Iterable[tuple[str, Any]]) -> JsonObject:
 
 
 class _ScoreEntry(NamedTuple):
-    """The score of a system, and its JSON object."""
-
     metric: Measurement
     system: str
     entry: JsonObject
@@ -278,45 +276,72 @@ class Column:
 
 
 COLUMNS = (
-    Column("score", {"score": None}, "score"),
+    Column("score", csv={"score": None}, head="score"),
     Column(
         "confidence.interval",
-        {"interval_low": 0, "interval_high": 1},
-        "95% interval",
-        _interval,
+        csv={"interval_low": 0, "interval_high": 1},
+        head="95% interval",
+        show=_interval,
     ),
-    Column("comparison.baseline", {"baseline": None}),
+    Column("comparison.baseline", csv={"baseline": None}),
     Column(
         "comparison.difference",
-        {"difference": None},
-        "change",
-        _change,
+        csv={"difference": None},
+        head="change",
+        show=_change,
     ),
     Column(
         "comparison.interval",
-        {"difference_low": 0, "difference_high": 1},
-        "95% interval",
-        change_interval,
+        csv={"difference_low": 0, "difference_high": 1},
+        head="95% interval",
+        show=change_interval,
     ),
-    Column("comparison.detectable", {"detectable": None}),
-    Column("comparison.paired_randomisation", {"p_randomisation": "p"}, "p rand", _p),
-    Column("comparison.paired_randomisation.p_holm", {"p_holm": None}, "p Holm", _p),
-    Column("comparison.paired_bootstrap.p", {"p_bootstrap": None}, "p boot", _p),
+    Column("comparison.detectable", csv={"detectable": None}),
     Column(
-        "comparison.non_inferiority",
-        {"non_inferior_margin": "margin", "p_non_inferior": "p"},
-        "p non-inf",
-        _p,
+        "comparison.paired_randomisation",
+        csv={"p_randomisation": "p"},
+        head="p rand",
+        show=_p,
     ),
     Column(
-        "comparison.non_inferiority",
-        {"largest_loss": "largest_loss", "worst_unit": "worst_unit"},
-        "largest loss",
-        _loss,
+        "comparison.paired_randomisation.p_holm",
+        csv={"p_holm": None},
+        head="p Holm",
+        show=_p,
     ),
-    Column("omitted", {"omitted": None}, "omitted", _share, latex=r"omitted (\%)"),
-    Column("added", {"added": None}, "added", _share, latex=r"added (\%)"),
-    Column("signature", {"signature": None}),
+    Column(
+        "comparison.paired_bootstrap.p",
+        csv={"p_bootstrap": None},
+        head="p boot",
+        show=_p,
+    ),
+    Column(
+        "comparison.non_inferiority",
+        csv={"non_inferior_margin": "margin", "p_non_inferior": "p"},
+        head="p non-inf",
+        show=_p,
+    ),
+    Column(
+        "comparison.non_inferiority",
+        csv={"largest_loss": "largest_loss", "worst_unit": "worst_unit"},
+        head="largest loss",
+        show=_loss,
+    ),
+    Column(
+        "omitted",
+        csv={"omitted": None},
+        head="omitted",
+        show=_share,
+        latex=r"omitted (\%)",
+    ),
+    Column(
+        "added",
+        csv={"added": None},
+        head="added",
+        show=_share,
+        latex=r"added (\%)",
+    ),
+    Column("signature", csv={"signature": None}),
 )
 
 
