@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import accumulate, compress
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from gtrans.errors import GtransError
 from gtrans.evaluation.common_documents import COMMON, common_documents, lacking_documents
@@ -348,7 +348,6 @@ def _hint_of_empty_lines(file: ScoreFile, main: ScoreFile) -> str:
 
 
 def _plain_by_documents(file: ScoreFile, main: ScoreFile) -> Documents:
-    """Return plain text as the documents of the main file, with lines of any kind."""
     plain = file.plain
     count = len(plain.documents)
     expected = len(main.sizes)
@@ -417,8 +416,12 @@ def _in_order_of(
     if all(segment.name for segment in [*segments, *expected]):
         by_name = {segment.name: segment for segment in segments}
         names = [segment.name for segment in expected]
-        place = f"of document '{document}'"
-        _check_same_names(place, "segment", list(by_name), names, translation, reference)
+        _check_same_names(
+            _NamesInFile(translation.path, list(by_name)),
+            _NamesInFile(reference.path, names),
+            kind="segment",
+            place=f" of document '{document}'",
+        )
         return [by_name[name] for name in names]
     if len(segments) != len(expected):
         raise GtransError(
@@ -438,7 +441,11 @@ def _segments_by_document(
             needed[name] = expected
     ignored = (reference.documents.keys() | reference.others) - needed.keys()
     names = [name for name in translation.documents if name not in ignored]
-    _check_same_names("", "document", names, list(needed), translation, reference)
+    _check_same_names(
+        _NamesInFile(translation.path, names),
+        _NamesInFile(reference.path, list(needed)),
+        kind="document",
+    )
     for name, expected in needed.items():
         segments = translation.documents[name]
         if len(segments) == len(expected):
@@ -459,30 +466,29 @@ def _is_repeated(rows: Sequence[Sequence[str]]) -> bool:
     return False
 
 
+class _NamesInFile(NamedTuple):
+    path: str
+    names: Sequence[str]
+
+
 def _check_same_names(
-    place: str,
-    kind: str,
-    names: list[str],
-    expected: list[str],
-    text: DocumentsWithIds,
-    reference: DocumentsWithIds,
+    translation: _NamesInFile,
+    reference: _NamesInFile,
+    kind: Literal["document", "segment"],
+    place: str = "",
 ) -> None:
-    _check_lacking(place, kind, expected, set(names), text.path, reference.path)
-    _check_lacking(place, kind, names, set(expected), reference.path, text.path)
+    _check_lacking(translation, reference, kind, place)
+    _check_lacking(reference, translation, kind, place)
 
 
-def _check_lacking(
-    place: str,
-    kind: str,
-    wanted: list[str],
-    present: set[str],
-    path: str,
-    other: str,
-) -> None:
-    missing = [name for name in wanted if name not in present]
+def _check_lacking(file: _NamesInFile, other: _NamesInFile, kind: str, place: str) -> None:
+    present = set(file.names)
+    missing = [name for name in other.names if name not in present]
     if not missing:
         return
     more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
     way_out = f", or {COMMON} leaves them out" if kind == "document" else ""
-    lacking = f"{path} lacks the {kind} '{missing[0]}'{more} {place}".rstrip()
-    raise GtransError(f"{lacking}, which {other} has; both files need the same {kind}s{way_out}")
+    raise GtransError(
+        f"{file.path} lacks the {kind} '{missing[0]}'{more}{place}, which {other.path} has; both "
+        f"files need the same {kind}s{way_out}"
+    )
