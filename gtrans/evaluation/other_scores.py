@@ -13,9 +13,10 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from itertools import chain, compress
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gtrans.errors import GtransError
 from gtrans.evaluation.metrics import METRICS, Documents, Measurement, Options, mean_of
@@ -68,7 +69,6 @@ class OtherScore:
     Attributes:
         settings: argparse's keyword arguments for the option.
         reads_texts: needs the reference or the source.
-        aligned: needs aligned sentences.
         needs: other required options.
         file: the option names a file to read.
     """
@@ -98,19 +98,20 @@ def chosen_scores(args: argparse.Namespace) -> dict[str, OtherScore]:
 def _mean(
     key: str,
     label: str,
-    unit: str,
+    unit: Literal["sentence", "document"],
     signature: str,
     scores: Mapping[str, Sequence[float]],
-    documents: Any,
+    documents: NDArray[np.int64],
     higher_is_better: bool = True,
 ) -> Measurement:
     statistics = {}
     for name, values in scores.items():
-        statistics[name] = np.column_stack([values, np.ones(len(values))])
+        ones = np.ones(len(values))
+        statistics[name] = np.column_stack([values, ones])
     return Measurement(
         key=key,
         label=label,
-        unit="sentence" if unit == "sentence" else "document",
+        unit=unit,
         higher_is_better=higher_is_better,
         signature=f"{signature}|aggregate:mean|unit:{unit}",
         statistics=statistics,
@@ -245,14 +246,29 @@ def _mean_of_files(
     by_system = _scores_by_system(name, paths, files)
     signature = f"scores:{','.join(Path(path).name for path in paths)}"
     sizes = [sum(flags) for flags in score_input.counted if any(flags)]
-    numbers = np.arange(len(sizes))
-    sentences = _counted_scores(by_system, list(chain.from_iterable(score_input.counted)))
-    documents = _counted_scores(by_system, list(map(any, score_input.counted)))
-    if sentences is not None:
-        of_sentences = np.repeat(numbers, sizes)
-        return _mean(name, name, "sentence", signature, sentences, of_sentences, higher_is_better)
-    if documents is not None:
-        return _mean(name, name, "document", signature, documents, numbers, higher_is_better)
+    document_numbers = np.arange(len(sizes))
+    of_sentences = _counted_scores(by_system, list(chain.from_iterable(score_input.counted)))
+    if of_sentences is not None:
+        return _mean(
+            key=name,
+            label=name,
+            unit="sentence",
+            signature=signature,
+            scores=of_sentences,
+            documents=np.repeat(document_numbers, sizes),
+            higher_is_better=higher_is_better,
+        )
+    of_documents = _counted_scores(by_system, list(map(any, score_input.counted)))
+    if of_documents is not None:
+        return _mean(
+            key=name,
+            label=name,
+            unit="document",
+            signature=signature,
+            scores=of_documents,
+            documents=document_numbers,
+            higher_is_better=higher_is_better,
+        )
     counts = ", ".join(f"{len(scores)} of {system}" for system, scores in by_system.items())
     raise GtransError(
         f"--segment-scores {name}: there are scores {counts}, but {sum(sizes)} sentences in "
