@@ -228,7 +228,6 @@ class TokenisedText:
         return Edge.SPACE
 
     def _belongs_together(self, place: int) -> bool:
-        """Return whether no sentence can end here."""
         if self.tokens[place - 1] in _OPENING:
             return True
         if self.tokens[place] in _CLOSING - {"'"}:

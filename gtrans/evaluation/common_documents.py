@@ -137,7 +137,6 @@ def _shares_of_words(
     document: Sequence[str],
     others: Sequence[Sequence[str]],
 ) -> dict[int, float]:
-    """Return the share of common words by the number of each document of the same size."""
     shares = {}
     for number, other in enumerate(others):
         if len(other) == len(document):

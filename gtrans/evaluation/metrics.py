@@ -520,14 +520,14 @@ _SNOWBALL = {
 
 
 class Stemmer(NamedTuple):
-    """A stemmer's name in signatures, and its function, if any."""
+    """A stemmer, if any, and its name in signatures."""
 
     name: str = ""
     stem: Callable[[str], str] | None = None
 
 
 def stemmer_of(lang: str) -> Stemmer:
-    """Return the stemmer of a language, which may be empty."""
+    """Return the stemmer of a language."""
     # Imported on demand, here and below: nltk takes longer than scoring a small corpus.
     if lang == "en":
         from nltk.stem.porter import PorterStemmer

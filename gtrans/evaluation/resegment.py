@@ -325,7 +325,6 @@ class _Search:
         return spans[::-1]
 
     def _row_of_sentence(self, number: int, gains: Gains, band: slice) -> Gains:
-        """Return the row at the end of a sentence, which may be omitted."""
         omitted = gains + self._omission(number)
         row = self._packed(omitted, band)
         for sentence in self._sentences[number]:
@@ -504,7 +503,7 @@ class _Search:
         return int(OMITTED_SHARE * total / len(alternatives)) - OPENING_COST
 
     def _with_addition(self, gains: Gains, band: slice) -> tuple[Gains, Gains]:
-        """Return gains with an optional added stretch, and the column where it starts."""
+        """Return gains with an optional added stretch, and its first column."""
         running = self._added_gains[band]
         without = self._packed(gains, band)
         at_start = self._packed(gains - running, band)
@@ -550,7 +549,7 @@ def _with_additions(spans: Sequence[TokenSpan], token_count: int) -> list[TokenS
 def bands(reference: Sequence[list[str]], tokens: list[str]) -> list[slice]:
     """Return the columns in which each sentence of a reference is searched.
 
-    Anchors bound them; a quarter may be wrong.
+    :data:`ANCHORS` on either side bound them; a quarter may be wrong.
     """
     last = len(tokens)
     if last <= LONG_DOCUMENT:
@@ -625,7 +624,7 @@ def _running_sums(values: NDArray[Any]) -> Gains:
 
 @dataclass(frozen=True)
 class OmittedSentence:
-    """A sentence of the reference without a translation; numbers are from 1."""
+    """A sentence without a translation; numbers are from 1."""
 
     document: int
     doc_id: str | None

@@ -222,7 +222,7 @@ class Accuracy(Sample):
 
     @property
     def interval(self) -> Interval:
-        """95% Wilson interval, of independent items with the same variance."""
+        """95% Wilson interval of independent items with the same variance."""
         count = self.document_count
         if count is None:
             return wilson_interval(sum(self.values), self.items)
@@ -299,7 +299,10 @@ class Change(Sample):
         return not_rejected(swapped, shares, self.mean) or (-1.0, 1.0)
 
     def _wald_interval(self) -> Interval:
-        """Return the adjusted Wald interval of Bonett and Price (2012), JEBS 37."""
+        """Return the adjusted Wald interval of Bonett and Price (2012).
+
+        Journal of Educational and Behavioral Statistics 37.
+        """
         items = self.items + 2
         first = (self.only_first + 1) / items
         other = (self.only_other + 1) / items

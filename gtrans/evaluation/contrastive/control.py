@@ -111,7 +111,7 @@ def _phenomenon(item: Item) -> str:
 
 
 def _groups_of(item: Item) -> list[Hashable]:
-    """Return the groups in which donors are sought, the closest first."""
+    """Return the groups of its donors, the closest first."""
     phenomenon = _phenomenon(item)
     return [
         (item.form, phenomenon, item.distance),

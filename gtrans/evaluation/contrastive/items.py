@@ -190,10 +190,8 @@ def _is_string(value: Any) -> bool:
 
 
 class _Field(NamedTuple):
-    """A key: a check of its value, the description of right values, and a default."""
-
     is_valid: _Check
-    description: str
+    description: str  # of right values
     default: Any = None
 
 

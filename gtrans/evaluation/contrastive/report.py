@@ -86,8 +86,7 @@ class ReportColumn:
     """A value of a system or of a change.
 
     Attributes:
-        head: heading on the terminal; empty: not printed.
-        key: in JSON; empty: not in JSON.
+        head, key: on the terminal and in JSON; empty: not there.
         name: the property of a sample, which may be None.
     """
 
@@ -174,7 +173,7 @@ def _differences(cells: Mapping[str, Change]) -> dict[str, Any]:
 
 
 def _of_system(result: SystemResult) -> dict[str, Any]:
-    """Return a system in JSON; accuracies are from 0 to 1, gains in nats."""
+    """Return accuracies from 0 to 1, and gains in nats."""
     table = tabulate(result.items, result.right, Accuracy)
     groups = {}
     for name, cells in by_group(result.items, result.right).items():
@@ -242,7 +241,6 @@ def _json_of_all(
 
 
 def _nested(table: _Cells, value: Callable[[Any], Any]) -> dict[str, Any]:
-    """Return values by phenomenon and distance, without totals."""
     nested: dict[str, dict[str, Any]] = {}
     for (name, distance), cell in table.items():
         if ALL in (name, distance):
