@@ -91,8 +91,8 @@ def words_of(pipeline: TextPipeline, sentence: str, encoded: str) -> SegmentedSe
     word_begins = sorted(first_subwords)
     word_ends = [*word_begins[1:], len(sentence)]
     first_subwords[len(sentence)] = len(subwords)
-    spans = []
-    ranges = []
+    spans: list[range] = []
+    ranges: list[range] = []
     for begin, end in zip(word_begins, word_ends, strict=True):
         text = sentence[begin:end].rstrip()
         spans.append(range(begin, begin + len(text)))

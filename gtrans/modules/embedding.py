@@ -198,7 +198,7 @@ class Embedder(nn.Module):
         embed_position = self.sinusoid if learned is None else learned
         position = embed_position(positions.numbers, positions.end)
         word = self.scale * table(tokens)
-        x = word + position
+        x: Tensor = word + position
         if segments is not None:
             x = x + segments
         if norm is not None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, NamedTuple, Optional
+from typing import Any, Optional
 
 import numpy as np
 from fairseq.data import ConcatDataset, Dictionary
@@ -124,7 +124,8 @@ def _draw(units: int, weight: float, generator: np.random.Generator) -> Any:
     return np.concatenate([repeated, np.sort(drawn)])
 
 
-class UsedEntries(NamedTuple):
+@dataclass(frozen=True)
+class UsedEntries:
     """A dictionary, and how many of its first entries a corpus may use."""
 
     dictionary: Dictionary
