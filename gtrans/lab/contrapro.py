@@ -34,6 +34,7 @@ from gtrans.evaluation.contrastive.items import Item, ReadOptions, Sentences
 from gtrans.files import parse_json
 from gtrans.text.reader import plain_lines
 
+_LANGUAGES = ("en", "de")
 _TEXT, _TRANSLATION = ".text.en", ".text.de"
 _WRONG_LINES = (2, 3)  # of an example: three where another pronoun may be "er" and "ihn"
 _COLUMNS = ["first_line", "variants", "reference_pronoun", "antecedent_distance"]
@@ -129,8 +130,10 @@ def _text_item(lines: _ExampleLines, group: _LineGroup, context: int) -> Item:
         )
     # The context of an example at the beginning of a film is empty.
     full_columns = [column for column in columns if all(column)]
-    source, target, *contrastive = zip(*full_columns[-(context + 1) :], strict=True)
-    pronoun = pronoun_of(target[-1], [wrong[-1] for wrong in contrastive]) or group.pronoun
+    kept_columns = full_columns[-(context + 1) :]
+    source, target, *contrastive = zip(*kept_columns, strict=True)
+    wrong_sentences = [wrong[-1] for wrong in contrastive]
+    pronoun = pronoun_of(target[-1], wrong_sentences) or group.pronoun
     return Item(
         id=str(group.start + 1),
         phenomenon=f"it:{pronoun}" if pronoun else "it",
@@ -144,7 +147,7 @@ def _text_item(lines: _ExampleLines, group: _LineGroup, context: int) -> Item:
 
 
 def _truecased_lines(folder: Path) -> _ExampleLines:
-    files = [resolve(str(folder / lang), "txt") for lang in ("en", "de")]
+    files = [resolve(str(folder / lang), "txt") for lang in _LANGUAGES]
     sources, targets = two_sides(*files)
     return _ExampleLines(
         form="truecased",
@@ -155,13 +158,14 @@ def _truecased_lines(folder: Path) -> _ExampleLines:
 
 
 def _converted_lines(prefix: str, context: int) -> _ExampleLines:
-    sources, targets = two_sides(*(resolve(f"{prefix}.text", lang) for lang in ("en", "de")))
+    files = [resolve(f"{prefix}.text", lang) for lang in _LANGUAGES]
+    sources, targets = two_sides(*files)
     lines = _ExampleLines("text", [], [], Path(f"{prefix}.text.de"))
     source_contexts: list[str] = []
     target_contexts: list[str] = []
     size = 0
     if context:
-        files = [resolve(f"{prefix}.context", lang) for lang in ("en", "de")]
+        files = [resolve(f"{prefix}.context", lang) for lang in _LANGUAGES]
         source_contexts, target_contexts = two_sides(*files)
         size = context_size(files[0], len(source_contexts), len(sources), context)
     for number in range(len(sources)):
@@ -193,7 +197,8 @@ def _read_groups(table: Path, lines: int) -> Iterator[_LineGroup]:
         columns += [""] * (len(_COLUMNS) - len(columns))
         first, variants, pronoun, distance = columns[: len(_COLUMNS)]
         follows = first == str(stop + 1)
-        if not follows or not variants.isdecimal() or not (distance or "0").isdecimal():
+        are_numbers = variants.isdecimal() and (distance or "0").isdecimal()
+        if not follows or not are_numbers:
             raise GtransError(
                 f"{table}:{number}: after the heading {', '.join(_COLUMNS)}, an example must begin "
                 f"at line {stop + 1} and have a number of lines."
@@ -281,7 +286,8 @@ def read_entries(path: str | os.PathLike[str]) -> Iterator[Entry]:
     """Yield the entries of a JSON file, gzipped or not."""
     content = parse_json("\n".join(iterate_raw_lines(path)), str(path))
     if isinstance(content, list):
-        content = {str(number): value for number, value in enumerate(content, start=1)}
+        numbered = enumerate(content, start=1)
+        content = {str(number): value for number, value in numbered}
     if not isinstance(content, dict):
         raise GtransError(f"{path}: must hold a JSON array or object.")
     for name, value in content.items():
@@ -343,7 +349,11 @@ def _wrong_sentences(entry: Entry) -> list[str]:
         errors = [errors]
     if not isinstance(errors, list) or not errors:
         raise entry.error("'errors' must be a list of at least one wrong translation.")
-    return [Entry(entry.place, entry.name, error).text("contrastive") for error in errors]
+    sentences = []
+    for error in errors:
+        wrong = Entry(entry.place, entry.name, error)
+        sentences.append(wrong.text("contrastive"))
+    return sentences
 
 
 def _distance(entry: Entry) -> int | None:
@@ -421,7 +431,8 @@ def separated(lines: Sequence[str], file: Path) -> list[Sentences]:
     for number, line in enumerate(lines, start=1):
         if _SEPARATOR not in line:
             raise GtransError(f"{file}:{number}: has no {_SEPARATOR} between context and sentence.")
-        documents.append(tuple(part.strip() for part in line.split(_SEPARATOR)))
+        parts = line.split(_SEPARATOR)
+        documents.append(tuple(part.strip() for part in parts))
     return documents
 
 

@@ -107,18 +107,22 @@ def _read_template(folder: Path, context: int) -> Iterator[Item]:
     targets = separated(target_lines, files[1])
     for start in range(0, len(genders), _EXAMPLE_LINES):
         stop = start + _EXAMPLE_LINES
-        source, candidates, gender = sources[start], targets[start:stop], genders[start]
+        source = sources[start]
+        candidates = targets[start:stop]
+        gender = genders[start]
         pronouns = _differing_pronouns([target[-1] for target in candidates])
-        same_source = set(sources[start:stop]) == {source}
-        same_gender = set(genders[start:stop]) == {gender}
-        differ = sorted(pronouns) == sorted(GENDERS) and gender in GENDERS.values()
-        if not (same_source and same_gender and differ and _are_parallel(source, candidates)):
+        has_one_source = set(sources[start:stop]) == {source}
+        has_one_gender = set(genders[start:stop]) == {gender} and gender in GENDERS.values()
+        has_all_pronouns = sorted(pronouns) == sorted(GENDERS)
+        is_consistent = has_one_source and has_one_gender and has_all_pronouns
+        if not is_consistent or not _are_parallel(source, candidates):
             raise GtransError(
                 f"{files[1]}:{start + 1}: an example must have {_EXAMPLE_LINES} lines of one "
                 f"source and as many sentences, none of them empty, that differ in er, sie and es, "
                 f"and one gender in {GENDERS_FILE}: m, f or n."
             )
-        right = [GENDERS[pronoun] for pronoun in pronouns].index(gender)
+        candidate_genders = [GENDERS[pronoun] for pronoun in pronouns]
+        right = candidate_genders.index(gender)
         kept = [target[-(context + 1) :] for target in candidates]
         yield Item(
             id=f"{name}-{start // _EXAMPLE_LINES + 1}",
@@ -145,7 +149,8 @@ def _template_name(folder: Path) -> str:
 def _differing_pronouns(texts: Sequence[str]) -> list[str]:
     """Return the differing pronoun of each text; '': unclear."""
     words = [lower_words(text) for text in texts]
-    differing = [column for column in zip(*words, strict=False) if len(set(column)) > 1]
+    columns = zip(*words, strict=False)
+    differing = [column for column in columns if len(set(column)) > 1]
     lengths = {len(sentence) for sentence in words}
     if len(differing) != 1 or len(lengths) > 1:
         return [""] * len(texts)
@@ -254,7 +259,8 @@ def _block_items(entry: Entry) -> Iterator[Item]:
 def _pronoun_form(kind: str, right: Sentences, wrong: Sentences) -> str:
     if kind.strip():
         return f"{kind.strip().rstrip('.')}."
-    for word in changed_words(" ".join(right), [" ".join(wrong)]):
+    changed = changed_words(" ".join(right), [" ".join(wrong)])
+    for word in changed:
         if word in _FORM_OF:
             return _FORM_OF[word]
     return "other"
@@ -286,7 +292,8 @@ def read_large_pronoun(path: AnyPath, options: ReadOptions) -> list[Item]:
     if not name.endswith(_TEXT):
         return read_pronoun_json(path, "fr", 0, options)
     prefix = name.removesuffix(_TEXT)
-    sources, targets = two_sides(*(resolve(f"{prefix}.current", side) for side in _SIDES))
+    files = [resolve(f"{prefix}.current", side) for side in _SIDES]
+    sources, targets = two_sides(*files)
     if len(sources) % 2:
         raise GtransError(f"{path}:{len(sources)}: a right line without its wrong one.")
     contexts = _contexts(prefix, len(sources), options.context)
@@ -334,14 +341,14 @@ def _contexts(prefix: str, lines: int, context: int) -> list[list[tuple[str, str
                 continue
             stop = (number + 1) * width
             start = stop - size
-            for pair in zip(sources[start:stop], targets[start:stop], strict=True):
-                if all(pair):
-                    contexts[number].append(pair)
+            pairs = zip(sources[start:stop], targets[start:stop], strict=True)
+            contexts[number] += [pair for pair in pairs if all(pair)]
     return contexts
 
 
 def _pronoun_pair(right: str, wrong: str) -> str:
-    for word, other in zip(lower_words(right), lower_words(wrong), strict=False):
+    pairs = zip(lower_words(right), lower_words(wrong), strict=False)
+    for word, other in pairs:
         if word != other and word in _PRONOUNS:
             return f"{_PRONOUNS[word]}:{word}"
     return "other"
@@ -374,10 +381,11 @@ def read_discourse_zhen(path: AnyPath, options: ReadOptions) -> list[Item]:
 def _read_suite(prefix: Path) -> list[Item]:
     files = [resolve(str(prefix), side) for side in ("zh", "en")]
     phenomenon = _PHENOMENA.get(prefix.name, prefix.name)
+    pairs = zip(*two_sides(*files), strict=True)
     items = []
-    for number, lines in enumerate(zip(*two_sides(*files), strict=True), start=1):
-        source = _joined_sentences(lines[0])
-        target = _joined_sentences(lines[1])
+    for number, (chinese, english) in enumerate(pairs, start=1):
+        source = _joined_sentences(chinese)
+        target = _joined_sentences(english)
         for file, sentences in zip(files, (source, target), strict=True):
             if not all(sentences):
                 raise GtransError(f"{file}:{number}: has a sentence that is empty.")

@@ -140,9 +140,8 @@ class PaperCorpus:
 @cache
 def read_corpora() -> Sequence[PaperCorpus]:
     """Read the record of all corpora."""
-    return [
-        _corpus(entry) for entry in yaml.safe_load(project_file(FILE).read_text(encoding="utf-8"))
-    ]
+    text = project_file(FILE).read_text(encoding="utf-8")
+    return [_corpus(entry) for entry in yaml.safe_load(text)]
 
 
 def corpus_named(name: str) -> PaperCorpus:
@@ -203,7 +202,7 @@ def _form(entry: dict[str, Any]) -> Form:
     homes = tuple(Home(**home) for home in values.pop("homes"))
     splits = {}
     for name, parts in values.pop("splits").items():
-        splits[name] = tuple(SplitPart(**{"target": (), **part}) for part in parts)
+        splits[name] = tuple(SplitPart(**part) for part in parts)
     return Form(**values, homes=homes, splits=splits)
 
 
@@ -255,7 +254,9 @@ class ParallelText:
     @property
     def directions(self) -> list[str]:
         """From and to the common language."""
-        pairs = [pair.split("-") for pair in self.pairs] or [[self.target, self.source]]
+        pairs = [pair.split("-") for pair in self.pairs]
+        if not pairs:
+            pairs = [[self.target, self.source]]
         directions = []
         for low, high in pairs:
             directions += [f"{high}-{low}", f"{low}-{high}"]
@@ -269,7 +270,8 @@ def find_text(folder: Path, source: str, target: str) -> ParallelText:
             f"{folder}: there is no such folder (`--data`, `--corpus`); `gtrans get-corpus` "
             "makes those of the papers."
         )
-    names = [path.name.removesuffix(".gz") for path in sorted(folder.glob("train.*"))]
+    paths = sorted(folder.glob("train.*"))
+    names = [path.name.removesuffix(".gz") for path in paths]
     languages: dict[str, None] = {}
     language_pairs: dict[str, None] = {}
     for name in names:
@@ -280,7 +282,9 @@ def find_text(folder: Path, source: str, target: str) -> ParallelText:
             language_pairs[parts[1]] = None
     langs, pairs = list(languages), list(language_pairs)
     commons = {pair.partition("-")[2] for pair in pairs}
-    if (len(langs), len(commons)) not in ((2, 0), (0, 1)):
+    is_one_pair = len(langs) == 2 and not commons
+    has_common_language = len(commons) == 1 and not langs
+    if not is_one_pair and not has_common_language:
         raise GtransError(
             f"{folder}: its languages are not clear; it needs train.LANG of two languages, or "
             "train.L-M.L and train.L-M.M of pairs that have the language M in common, and has "
@@ -355,4 +359,8 @@ class Finder:
             ending = f"/{pattern}"
             return sorted(path for path in folders if f"{path.absolute()}/".endswith(ending))
         endings = (f"/{pattern}", f"/{pattern}.gz")
-        return [path for path in self._files if str(path.absolute()).endswith(endings)]
+        hits = []
+        for path in self._files:
+            if str(path.absolute()).endswith(endings):
+                hits.append(path)
+        return hits

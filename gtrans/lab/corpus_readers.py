@@ -110,7 +110,8 @@ def read_groups(source: Path, target: Path) -> Pairs:
     """Yield the pairs of two files of groups; every group is a document."""
     for number, pair in enumerate(read_lines(source, target, "none"), start=1):
         assert pair is not None, "there is no boundary"
-        left, right = ([text.strip() for text in _EOS.split(side)] for side in pair[:2])
+        left = [text.strip() for text in _EOS.split(pair.source)]
+        right = [text.strip() for text in _EOS.split(pair.target)]
         if len(left) != len(right):
             raise GtransError(
                 f"{source}:{number} has {len(left)} sentences between {SEPARATOR}, but "
@@ -168,8 +169,9 @@ def read_talks(source: Path, target: Path, headings: bool) -> Pairs:
                 f"sentences in {here} but {len(right.sentences)} in {there}; the two files do not "
                 "belong together"
             )
-        for (text, line), (translation, other) in zip(left.sentences, right.sentences, strict=True):
-            yield Pair(text, translation, ((source, line), (target, other)))
+        pairs = zip(left.sentences, right.sentences, strict=True)
+        for (text, line), (translation, other_line) in pairs:
+            yield Pair(text, translation, ((source, line), (target, other_line)))
         yield None
 
 
@@ -216,10 +218,12 @@ def read_set(source: Path, target: Path) -> Pairs:
     else:
         for _ in right:
             pass  # it knows the names of its references at the end
-        right = _open_set(target, "reference", TextSelection(references=(right.references[0],)))
+        first = TextSelection(references=(right.references[0],))
+        right = _open_set(target, "reference", first)
     for pairs in matched(left, right, strict=False):
         for here, there in pairs:
-            yield Pair(here.text(), there.text(), ((source, here.line), (target, there.line)))
+            places = ((source, here.line), (target, there.line))
+            yield Pair(here.text(), there.text(), places)
         yield None
 
 
@@ -238,11 +242,12 @@ def _open_set(path: Path, role: Role, selection: TextSelection = ALL_TEXT) -> Te
 
 def read_articles(source: Path, target: Path) -> Pairs:
     """Yield the pairs of two folders with a file for each article."""
-    names = [sorted(path.name for path in side.iterdir()) for side in (source, target)]
-    for name in sorted({*names[0]} ^ {*names[1]}):
-        here, there = (source, target) if name in names[0] else (target, source)
+    source_names = {path.name for path in source.iterdir()}
+    target_names = {path.name for path in target.iterdir()}
+    for name in sorted(source_names ^ target_names):
+        here, there = (source, target) if name in source_names else (target, source)
         raise GtransError(f"{here / name} has no counterpart in {there}")
-    for name in names[0]:
+    for name in sorted(source_names):
         yield from filter(None, read_lines(source / name, target / name, "either"))
         yield None
 
@@ -284,17 +289,15 @@ class SplitPart:
             "high": high,
         }
         sides = [(self.source, source), (self.target, target)]
-        return [
-            tuple(
-                dict.fromkeys(
-                    name.format(**names, lang=lang, split=label)
-                    for name in alternatives
-                    for label in published
-                )
-            )
-            for alternatives, lang in sides
-            if alternatives
-        ]
+        groups = []
+        for alternatives, lang in sides:
+            formatted: dict[str, None] = {}
+            for name in alternatives:
+                for label in published:
+                    formatted[name.format(**names, lang=lang, split=label)] = None
+            if formatted:
+                groups.append(tuple(formatted))
+        return groups
 
 
 def read_part(part: SplitPart, source: Path, target: Path) -> Pairs:

@@ -53,18 +53,22 @@ class TrainingHistory:
     def names(self, split: str) -> list[str]:
         """Return the names of a split's values."""
         names: dict[str, None] = {}
-        for entry in self.records(split):
-            names |= dict.fromkeys(entry.values)
+        for record in self.records(split):
+            names |= dict.fromkeys(record.values)
         return list(names)
 
     def series(self, split: str, name: str) -> list[tuple[int, float]]:
         """Return ``(updates, value)`` of every record that has the value."""
-        records = self.records(split)
-        return [(entry.updates, entry.values[name]) for entry in records if name in entry.values]
+        series = []
+        for record in self.records(split):
+            if name in record.values:
+                series.append((record.updates, record.values[name]))
+        return series
 
     def add(self, own: list[Record], record: Record) -> None:
         """Add a record to ``own``, and remove later ones, which an interrupted run repeats."""
-        for records in (self.inner, self.epochs, *self.valid.values()):
+        kinds = [self.inner, self.epochs, *self.valid.values()]
+        for records in kinds:
             while records and records[-1].updates > record.updates:
                 records.pop()
         if own and own[-1].updates == record.updates:
@@ -80,20 +84,7 @@ def read_history(run_folder: str | Path) -> TrainingHistory:
     try:
         with open(path, encoding="utf-8", errors="replace") as log:
             for line in log:
-                inner = _INNER.search(line)
-                summary = _SUMMARY.search(line)
-                if inner:
-                    own = history.inner
-                    pairs = [pair.strip().partition("=") for pair in inner[1].split(",")]
-                elif summary:
-                    split = summary[1]
-                    own = history.valid.setdefault(split, []) if split else history.epochs
-                    pairs = [pair.strip().partition(" ") for pair in summary[2].split("|")]
-                else:
-                    continue
-                values = _numbers((name, text) for name, _, text in pairs)
-                if "num_updates" in values:
-                    history.add(own, Record(int(values.pop("num_updates")), values))
+                _read_line(line, history)
     except FileNotFoundError:
         raise GtransError(
             f"{path}: there is no such log; name a run folder of `gtrans train` with its {LOG}, or "
@@ -109,9 +100,27 @@ def read_history(run_folder: str | Path) -> TrainingHistory:
     return history
 
 
-def _numbers(pairs: Iterable[tuple[str, str]]) -> dict[str, float]:
+def _read_line(line: str, history: TrainingHistory) -> None:
+    inner = _INNER.search(line)
+    summary = _SUMMARY.search(line)
+    if inner:
+        own = history.inner
+        values = _numbers(inner[1].split(","), "=")
+    elif summary:
+        split = summary[1]
+        own = history.valid.setdefault(split, []) if split else history.epochs
+        values = _numbers(summary[2].split("|"), " ")
+    else:
+        return
+    if "num_updates" in values:
+        updates = int(values.pop("num_updates"))
+        history.add(own, Record(updates, values))
+
+
+def _numbers(fields: Iterable[str], separator: str) -> dict[str, float]:
     values = {}
-    for name, text in pairs:
+    for entry in fields:
+        name, _, text = entry.strip().partition(separator)
         try:
             value = float(text.replace(",", ""))
         except ValueError:
@@ -124,7 +133,8 @@ def _numbers(pairs: Iterable[tuple[str, str]]) -> dict[str, float]:
 def logged(run_folder: str | Path, word: str) -> float:
     """Return the first number behind a word of a log."""
     log = Path(run_folder) / LOG
-    match = re.search(re.escape(word) + r"\D*([\d,.]*\d)", log.read_text(encoding="utf-8"))
+    text = log.read_text(encoding="utf-8")
+    match = re.search(rf"{re.escape(word)}\D*([\d,.]*\d)", text)
     if match is None:
         raise GtransError(f"{log}: it does not say '{word}'.")
     return float(match[1].replace(",", ""))

@@ -60,17 +60,17 @@ def run(args: argparse.Namespace) -> None:
 
 def _page(args: argparse.Namespace, report: Report, texts: Texts) -> str:
     template = Path(__file__).with_name("report.html").read_text(encoding="utf-8")
-    # Data inside a script must not end it.
     data = json.dumps(_reader(report, texts), ensure_ascii=False, separators=(",", ":"))
-    script = template.partition("<script>")[2].partition("</script>")[0]
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    _, _, rest = template.partition("<script>")
+    script, _, _ = rest.partition("</script>")
+    digest = hashlib.sha256(script.encode()).digest()
     systems = ", ".join(report.systems)
     values = {
         "title": escape(f"{systems} on {Path(args.ref[0]).name}"),
-        "hash": digest,
+        "hash": base64.b64encode(digest).decode(),
         "scores": "".join(_scores(report)),
         "version": escape(__version__),
-        "data": data.replace("<", "\\u003c"),
+        "data": data.replace("<", "\\u003c"),  # data inside a script must not end it
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda name: values[name[1]], template)
 
@@ -151,8 +151,9 @@ def _reader(report: Report, texts: Texts) -> dict[str, Any]:
     documents, start = [], 0
     for number, reference in enumerate(references):
         end = start + len(reference)
+        source = texts.sources[number] if texts.sources is not None else []
         document = {
-            "s": list(texts.sources[number]) if texts.sources is not None else [],
+            "s": list(source),
             "r": list(reference),
             "h": [list(systems[name][number]) for name in names],
             "c": [values[start:end] for values in scores],
@@ -171,5 +172,6 @@ def _sentence_scores(report: Report, systems: Sequence[str], sentences: int) -> 
     scores = []
     for name in systems:
         values = chrf.compute(chrf.statistics[name]).tolist()
-        scores.append([round(value, 1) if math.isfinite(value) else 0.0 for value in values])
+        finite = [value if math.isfinite(value) else 0.0 for value in values]
+        scores.append([round(value, 1) for value in finite])
     return scores

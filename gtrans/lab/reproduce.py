@@ -98,13 +98,13 @@ def run(args: argparse.Namespace) -> None:
 
 def _entry(table: Table) -> dict[str, Any]:
     paper = table.paper["name"]
-    models = {
-        row.model: read_definitions("models")[row.model] for row in table.rows.values() if row.model
-    }
-    return {
-        **read_definitions(paper)["tables"][table.name.removeprefix(f"{paper}-")],
-        "models": models,
-    }
+    key = table.name.removeprefix(f"{paper}-")
+    entry = read_definitions(paper)["tables"][key]
+    models = {}
+    for row in table.rows.values():
+        if row.model:
+            models[row.model] = read_definitions("models")[row.model]
+    return {**entry, "models": models}
 
 
 def _make(args: argparse.Namespace) -> None:
@@ -128,9 +128,6 @@ def _make(args: argparse.Namespace) -> None:
     print_lines(*(f"left out: {reason}" for reason in plan.left_out))
     require(["snakemake"], "`gtrans reproduce`")
     folder = args.out.resolve() / plan.label
-    options = ["--cores", str(args.cores), "--dry-run" if args.dry_run else "--keep-going"]
-    quiet = ["--quiet", "host", "reason", *["rules"] * args.dry_run]
-    options += ["--printshellcmds"] if args.verbose else quiet
     with ExitStack() as stack:
         if args.dry_run:
             files = Path(stack.enter_context(TemporaryDirectory()))
@@ -140,14 +137,29 @@ def _make(args: argparse.Namespace) -> None:
             stack.enter_context(locked(folder))
             files = folder
         there = folder if folder.is_dir() else files
-        status = _snakemake(request, files, there, [*options, *args.passed_on])
+        status = _snakemake(request, files, there, _options(args))
     if status:
         raise GtransError(
             f"{folder}: commands have failed or were stopped, see above; the same call goes on."
         )
-    for name in () if args.dry_run else plan.tables:
+    if args.dry_run:
+        return
+    for name in plan.tables:
         file = folder / f"{name}.md"
-        print_lines(str(file), *file.read_text(encoding="utf-8").splitlines())
+        text = file.read_text(encoding="utf-8")
+        print_lines(str(file), *text.splitlines())
+
+
+def _options(args: argparse.Namespace) -> list[str]:
+    options = ["--cores", str(args.cores)]
+    options.append("--dry-run" if args.dry_run else "--keep-going")
+    if args.verbose:
+        options.append("--printshellcmds")
+    else:
+        options += ["--quiet", "host", "reason"]
+        if args.dry_run:
+            options.append("rules")
+    return [*options, *args.passed_on]
 
 
 def _snakemake(request: Any, files: Path, folder: Path, options: Sequence[str]) -> int:
@@ -157,13 +169,16 @@ def _snakemake(request: Any, files: Path, folder: Path, options: Sequence[str]) 
     """
     with atomic_writer(files / "request.json") as file:
         file.write(json.dumps(request))
-    command = [sys.executable, "-m", "snakemake", "--snakefile", str(project_file(_SNAKEFILE))]
-    command += ["--directory", str(folder), "--configfile", str(files / "request.json"), "--nolock"]
+    command = [sys.executable, "-m", "snakemake"]
+    command += ["--snakefile", str(project_file(_SNAKEFILE))]
+    command += ["--directory", str(folder)]
+    command += ["--configfile", str(files / "request.json"), "--nolock"]
     # A new version of this program does not repeat finished trainings. A file of any size that has
     # only a new date counts as unchanged.
     command += ["--rerun-incomplete", "--rerun-triggers", "mtime", "input", "params"]
     command += ["--max-checksum-file-size", "1TB", "--resources", "gpu=1", *options]
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    programs = Path(sys.executable).parent
+    path = os.pathsep.join([str(programs), os.environ["PATH"]])
     environment = {**os.environ, "PATH": path}
     process = Popen(command, stdin=DEVNULL, start_new_session=True, env=environment)
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -40,14 +40,19 @@ class _Version(NamedTuple):
     name: str
 
 
+class _SetSentence(NamedTuple):
+    text: str
+    line: int
+
+
 @dataclass
 class _SetDocument:
-    """A document with all its texts: sentences and their lines, by id."""
+    """A document with all its texts: sentences by id."""
 
     name: str
     line: int
     is_testsuite: bool
-    sentences: dict[_Version, dict[str, tuple[str, int]]] = field(default_factory=dict)
+    sentences: dict[_Version, dict[str, _SetSentence]] = field(default_factory=dict)
 
 
 class _Tag(NamedTuple):
@@ -104,14 +109,16 @@ class _SetParser:
                     f"{self._path}:{line}: the id {self._seg_id} occurs twice in the document "
                     f"'{self._document.name}'"
                 )
-            sentence = sentence_of(_plain(_PARTS.sub("", text)), self._path, line)
-            sentences[self._seg_id] = sentence, line
+            content = _plain(_PARTS.sub("", text))
+            sentence = sentence_of(content, self._path, line)
+            sentences[self._seg_id] = _SetSentence(sentence, line)
         self._seg_id = ""
 
     def _begin(self, tag: _Tag) -> None:
         if tag.name in _SETS:
             name = tag.attributes.get("refid") or tag.attributes.get("sysid") or ""
-            self._set_version = _Version(_SETS[tag.name] or self._set_version.role, name)
+            role = _SETS[tag.name] or self._set_version.role
+            self._set_version = _Version(role, name)
             self._version = self._set_version
             self._document = None
         elif tag.name == "doc":
@@ -122,7 +129,8 @@ class _SetParser:
     def _begin_document(self, tag: _Tag) -> None:
         name = tag.attributes.get("sysid") or self._set_version.name
         self._version = self._set_version._replace(name=name)
-        title = (tag.attributes.get("docid") or tag.attributes.get("id") or "").strip()
+        title = tag.attributes.get("docid") or tag.attributes.get("id") or ""
+        title = title.strip()
         # Some sets have several documents of one name, or none of them has one.
         key = title, self._seen[self._version, title]
         self._seen[self._version, title] += 1
@@ -142,13 +150,15 @@ class _SetParser:
             self._version = _Version(_SIDES[tag.name], name)
         sentences = self._document.sentences.setdefault(self._version, {})
         if tag.name == "seg":
-            self._seg_id = tag.attributes.get("id", "").strip() or str(len(sentences) + 1)
+            own_id = tag.attributes.get("id", "").strip()
+            self._seg_id = own_id or str(len(sentences) + 1)
 
 
 def _attributes(text: str) -> dict[str, str]:
     attributes = {}
     for match in _ATTRIBUTE.finditer(text):
-        attributes[match[1].lower()] = _plain(match[2] or match[3] or match[4] or "")
+        name, *values = match.groups("")
+        attributes[name.lower()] = _plain("".join(values))  # at most one of them matched
     return attributes
 
 
@@ -171,8 +181,8 @@ class TestSet(Reader):
         """See :meth:`Reader.recognises`."""
         if not head.first.startswith("<"):
             return False
-        tagged = "\n".join(line for line in head.lines[:20] if line[0] == "<")
-        if _has(r"<\s*(dataset|srcset|refset|tstset|mteval)\b", tagged):
+        tagged = [line for line in head.lines[:20] if line[0] == "<"]
+        if _has(r"<\s*(dataset|srcset|refset|tstset|mteval)\b", "\n".join(tagged)):
             return True
         text = "\n".join(head.lines)
         return _has(r"<doc\b", text) and _has(r"<seg\b", text)
@@ -223,14 +233,16 @@ class TestSet(Reader):
         versions = [document.sentences.get(version, {}) for version in wanted]
         is_reference = self.role == "reference"
         # A sentence without a reference is left out, with the reason.
-        source = document.sentences.get(_Version("source", ""), {}) if is_reference else {}
+        source = {}
+        if is_reference:
+            source = document.sentences.get(_Version("source", ""), {})
         for name in dict.fromkeys(chain(source, *versions)):
             sentences = [version[name] for version in versions if name in version]
-            line = sentences[0][1] if sentences else document.line
-            default = next((text for text, _ in sentences if text), "")
+            line = sentences[0].line if sentences else document.line
+            default = next((sentence.text for sentence in sentences if sentence.text), "")
             texts = []
             for version in versions:
-                text, _ = version.get(name, ("", 0))
+                text = version[name].text if name in version else ""
                 texts.append(text or default)
             reason = ""
             if is_reference and document.is_testsuite:
