@@ -51,10 +51,9 @@ class CheckpointMeasurements:
 def measure_runs(
     runs: Sequence[TrainingRun], args: argparse.Namespace
 ) -> list[CheckpointMeasurements]:
-    """Measure all checkpoints of some runs, with the options of ``gtrans analyse``.
+    """Measure all checkpoints of runs, with the options of ``gtrans analyse``.
 
-    Raises GtransError if a model does not support gradients, or checkpoints of one label belong to
-    different models.
+    GtransError: a model does not support gradients, or one label has different models.
     """
     total = sum(len(run.steps) for run in runs)
     checkpoints: list[CheckpointMeasurements] = []
@@ -169,10 +168,7 @@ def _dataset(task: Any, split: str) -> Any:
 
 
 class _PanelValue(NamedTuple):
-    """A measurement; a point of a figure is the mean of several.
-
-    ``total`` is the sum of ``number`` values; ``x`` is unused on an axis of updates.
-    """
+    """``number`` measured values with the sum ``total``; ``x`` is unused over updates."""
 
     panel: str
     line: str
@@ -323,7 +319,6 @@ def _lines(
     values: Callable[[CheckpointMeasurements], Iterable[_PanelValue]],
     over_updates: bool,
 ) -> dict[str, _Lines]:
-    """Return the lines of each panel for which ``values`` yields some."""
     means: dict[str, dict[_LineName, _Runs]] = {}
     for checkpoint in checkpoints:
         for value in values(checkpoint):
@@ -352,10 +347,7 @@ def _series(
     limit: str = "",
     shaded: bool = False,
 ) -> tuple[Series, ...]:
-    """Return the lines of a panel: a colour for each model, or for each line of the only model.
-
-    ``shaded`` lines are coloured by their order.
-    """
+    """Return the lines of a panel: a colour for each model, or for each line of the only model."""
     labels = list(dict.fromkeys(checkpoint.label for checkpoint in checkpoints))
     names = list(dict.fromkeys(name.line for name in lines))
     has_several = len(labels) > 1

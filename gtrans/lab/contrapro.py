@@ -66,10 +66,8 @@ class _LineGroup:
 
 @dataclass(frozen=True)
 class _ExampleLines:
-    """The lines of all examples, each behind its context."""
-
     form: str
-    sources: list[Sentences]
+    sources: list[Sentences]  # of each line, behind its context
     targets: list[Sentences]
     file: Path
 
@@ -211,11 +209,7 @@ def _read_groups(table: Path, lines: int) -> Iterator[_LineGroup]:
 
 
 def _find_groups(lines: _ExampleLines) -> Iterator[_LineGroup]:
-    """Find the examples without a table.
-
-    The lines of an example have equal sources and contexts, differ in nothing but pronouns, and
-    are all different.
-    """
+    """Find the examples without a table: equal sources, and targets that differ in pronouns."""
     texts = [" ".join(sentences) for sentences in lines.targets]
     start = 0
     while start < len(texts):
@@ -297,10 +291,9 @@ def read_entries(path: str | os.PathLike[str]) -> Iterator[Entry]:
 def read_pronoun_json(
     path: str | os.PathLike[str], target: str, first_segment: int, options: ReadOptions
 ) -> list[Item]:
-    """Read all examples of a JSON set with English sources.
+    """Read a JSON set with English sources.
 
-    ``first_segment`` is the ``segment id`` of the first sentence of a document. GtransError: an
-    example is malformed or not in its document.
+    ``first_segment`` is the ``segment id`` of the first sentence of a document.
     """
     if options.context and options.documents is None:
         raise GtransError(

@@ -54,7 +54,6 @@ def _check(item: Item) -> None:
 
 
 def _are_parallel(source: Sentences, candidates: Iterable[Sentences]) -> bool:
-    """Whether all have equally many sentences, none of them empty."""
     for candidate in candidates:
         if len(candidate) != len(source) or not all(candidate):
             return False
@@ -322,10 +321,10 @@ def read_large_pronoun(path: AnyPath, options: ReadOptions) -> list[Item]:
 
 
 def _contexts(prefix: str, lines: int, context: int) -> list[list[tuple[str, str]]]:
-    """Read source and target of up to ``context`` sentences before each line of the set.
+    """Return source and target of up to ``context`` sentences before each line of the set.
 
-    Where a document has fewer than N sentences before, ``NAME.cN.context`` has empty lines:
-    ``NAME.cM.context`` with the largest M < N is read.
+    Where a document has fewer than N before, ``NAME.cN.context`` has empty lines, and the largest
+    M < N is taken.
     """
     contexts: list[list[tuple[str, str]]] = [[] for _ in range(lines)]
     for size in range(context, 0, -1):

@@ -85,9 +85,8 @@ class Form:
     """One way in which a corpus is distributed.
 
     Attributes:
-        homes: addresses of its archives.
         splits: parts that are joined; documents end where parts end.
-        copies: folders, and names of files that are copied to them.
+        copies: names of files that are copied, by folder.
         first_year, last_year: of WMT test sets.
     """
 
@@ -106,19 +105,18 @@ class PaperCorpus:
     """A corpus of a paper.
 
     Attributes:
-        also: other names, such as in the experiments.
-        source, target: languages; empty: the user says.
-        others: languages that each are a pair with ``target``; empty: one pair.
         size: of the training text, for people.
+        forms: the first whose files exist is read.
+        also: other names, such as in the experiments.
+        others: languages that each are a pair with ``target``; empty: one pair.
         says: sizes of splits in the text of papers.
         hold_out: N: every Nth training pair is in ``valid``; 0: none.
-        forms: the first whose files exist is read.
     """
 
     name: str
     title: str
     papers: tuple[str, ...]
-    source: str
+    source: str  # empty: the user says
     target: str
     licence: str
     size: str
@@ -215,7 +213,7 @@ class ParallelText:
 
     Attributes:
         folder: has {train,valid,test}.LANG, or {train,..}.PAIR.LANG.
-        valid: name of the validation text.
+        valid: ``valid`` or ``dev``.
         target: the common language of several pairs.
         pairs: such as de-en; empty: one pair.
     """

@@ -257,10 +257,10 @@ def read_articles(source: Path, target: Path) -> Pairs:
 
 @dataclass(frozen=True)
 class SplitPart:
-    """The files of a part of a split, and their reader.
+    """The files of a part of a split.
 
     Attributes:
-        reader: one of ``lines``, ``talks``, ``sets``, ``articles``, ``groups``.
+        reader: see :func:`read_part`.
         source, target: alternative names of files; without ``target``, one file has both languages.
         part: replaces ``{part}`` in the names.
         headings: see :func:`read_talks`.

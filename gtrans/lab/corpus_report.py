@@ -97,11 +97,7 @@ def _shown(number: float | None) -> str:
 
 
 def report(path: Path, languages: Sequence[str], max_doc_tokens: int) -> dict[str, Any]:
-    """Return the counts of a corpus, for a JSON file.
-
-    ``path`` has ``SPLIT.LANG``, or is a folder of ``gtrans prepare``. If ``languages`` is empty,
-    its own are counted.
-    """
+    """Return the counts of a corpus, for JSON; without ``languages``, of its own."""
     if not path.is_dir():
         raise GtransError(f"{path}: there is no such folder.")
     is_prepared = (path / STATE_FILE).is_file()
@@ -219,7 +215,6 @@ class SplitCounts:
         words: how often each token occurs, by language.
         pairs, sources: hashes of all sentence pairs, and of the longer source sentences.
         chunk_tokens: source tokens, with two special tokens for each sentence.
-        longest, longest_in_tokens: most sentences, and most source tokens, of a document.
     """
 
     words: dict[str, Counter[str]]
@@ -229,8 +224,8 @@ class SplitCounts:
     sentences: int = 0
     chunks: int = 0
     chunk_tokens: int = 0
-    longest: int = 0
-    longest_in_tokens: int = 0
+    longest: int = 0  # sentences of a document
+    longest_in_tokens: int = 0  # on the source side
 
     def add_document(self, pairs: Iterable[tuple[str, str]], max_doc_tokens: int) -> None:
         """Count a document."""
@@ -263,11 +258,9 @@ class SplitCounts:
     def record(
         self, train: SplitCounts | None, known: Mapping[str, Collection[str]] | None
     ) -> dict[str, Any]:
-        """Return the counts for a JSON file, with the means of the papers' tables.
+        """Return the counts for JSON, with the means of the papers' tables.
 
-        Args:
-            train: the training text, for other splits.
-            known: tokens by language; None: it is unknown which are known.
+        ``train`` is None for the training text itself, ``known`` the vocabulary by language.
         """
         in_train = None
         if train is not None:

@@ -137,7 +137,7 @@ def run(args: argparse.Namespace) -> None:
 class WordChange:
     """A word of the context, numbers from 1, and its replacement.
 
-    ``bound``: on its effect; None if the model embeds the context apart.
+    ``bound`` limits its influence; None if the model embeds the context apart.
     """
 
     side: str
@@ -154,7 +154,7 @@ class WordChange:
 
 @dataclass(frozen=True)
 class Decision:
-    """The word of the context that decided a word of the translation.
+    """What decided a word of the translation.
 
     Attributes:
         loss: log-probability that the replacement costs, in nats.
@@ -214,12 +214,7 @@ class DecidingWord:
 def measure_words(
     models: Sequence[Any], task: Any, text: ScoredCorpus, threshold: float, max_tokens: int
 ) -> list[DecidingWord]:
-    """Return every word of the references, with the decisions of words that gain enough.
-
-    Args:
-        threshold: least gain of a word whose decision is searched, in nats.
-        max_tokens: size of a batch.
-    """
+    """Return every word of the references, with decisions from ``threshold`` nats on."""
     from gtrans.translating.force_decode import token_scores, token_scores_without_context
 
     full = token_scores(models, task, text, max_tokens, rivals=True)
@@ -318,11 +313,9 @@ class _Trial(NamedTuple):
 
 
 class _ChangedText(NamedTuple):
-    """Encoded source and target of a span, and its source as the user wrote it."""
-
     source: list[str]
     target: list[str]
-    plain: list[str]
+    plain: list[str]  # the source without segmentation
 
 
 class _WordPlace(NamedTuple):
@@ -487,7 +480,7 @@ class _DeciderSearch:
         return context
 
     def _rival(self, searched: SearchedWord) -> str:
-        """Return the subwords of the word up to the decisive one, and its rival."""
+        """Return the first subwords of the word with the rival of the decisive one."""
         encoded = self._text.target.encoded[searched.document][searched.sentence]
         subwords = encoded.split()
         before = subwords[searched.subwords.start : searched.decisive]
@@ -645,10 +638,7 @@ class Substitutes:
         return list(others)[:REPLACEMENTS]
 
     def _best_rival(self, word: str, rival: str) -> list[str]:
-        """Return the most frequent other word with these first subwords, or none.
-
-        Words of the same case as ``word`` come first.
-        """
+        """Return the most frequent word with the first subwords ``rival``; same case first."""
         is_upper = word[0].isupper()
         ranks = {}
         for other, count in self._by_first_subwords[rival].items():

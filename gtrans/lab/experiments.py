@@ -38,14 +38,13 @@ class TableRow:
     Attributes:
         model: in ``models.yaml``; empty: none, or an ``ensemble``.
         train, translate: flags beside the model's own.
-        at: ``train`` flags at a scale; None: no row there.
+        at: ``train`` flags by scale; None: no row at this scale.
         control: test sentences ``alone``, or ``shuffled`` over all documents.
         ensemble: labels of rows whose models translate together.
-        against: label of its baseline.
-        seeds: at a scale; else all.
-        corpora: empty: all.
+        against: label of the baseline.
+        seeds: by scale, if not all.
         x: values on the axes of a figure, by title.
-        series: its curve.
+        series: name of the curve.
         note: why it cannot be made, or the missing part.
     """
 
@@ -71,13 +70,13 @@ class Table:
     Attributes:
         name: such as ``gtransformer-T2``.
         paper: name, title, authors, year and venue.
-        scales: how it is shown at each scale; empty: not at all.
+        scales: what each scale shows; empty: nothing.
         rows: by label; none for counts of a corpus.
-        at: at a scale, other ``corpora``.
+        at: other ``corpora`` by scale.
         printed: the paper's ``columns``, ``rows`` by label, ``quoted`` labels, and a ``note``.
-        figure: axes: ``x``, titles, and ``y``, columns.
-        commands: by name: ``run``, and if needed ``rows``, ``scales`` and ``first_seed`` (only).
-        not_free: which of its needs are not free.
+        figure: titles of the ``x`` axes, columns on the ``y`` axes.
+        commands: ``run`` by name, with optional ``rows``, ``scales`` and ``first_seed`` (only).
+        not_free: which corpora or models are not free.
     """
 
     name: str

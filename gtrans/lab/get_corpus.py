@@ -261,8 +261,6 @@ def _pair_names(pairs: Sequence[tuple[str, str]]) -> list[str]:
 
 @dataclass(frozen=True)
 class _CorpusWriter:
-    """Writes a corpus in one of its forms from ``inputs``."""
-
     corpus: PaperCorpus
     form: Form
     pairs: Sequence[tuple[str, str]]

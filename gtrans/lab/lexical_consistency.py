@@ -116,7 +116,6 @@ def score_systems(score_input: ScoreInput) -> ScoreResult:
 
 
 def _why_not(sources: Documents, options: Options, tokenizer: str) -> str:
-    """Say why the consistency cannot be measured, or ''."""
     if options.without_spaces and counts_words_by_spaces("s_bleu", options):
         return (
             "the reference is written without spaces between words, which "
@@ -176,11 +175,9 @@ def signature(tokenizer: str, target_lang: str, segmenter: str = "") -> str:
 
 
 class _Occurrence(NamedTuple):
-    """A term in a sentence (its number in the text), and its translation, or ''."""
-
-    sentence: int
+    sentence: int  # number in the text
     term: str
-    translation: str
+    translation: str  # empty: none
 
 
 class ConsistencyJudge:
@@ -276,8 +273,7 @@ def _letters(word: str) -> int:
 class _Dice:
     """Dice coefficients of source and target words.
 
-    ``frequency`` counts the source sentences that have a word; each is added twice, with its
-    translation and with its reference.
+    ``frequency`` counts sentences by source word; each is added twice, with two target sentences.
     """
 
     def __init__(self, frequency: Counter[str]) -> None:

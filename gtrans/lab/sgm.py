@@ -65,8 +65,8 @@ class _SetParser:
     """Reads the documents of a test set, which calls itself XML or SGML and is neither.
 
     Published sets have unescaped ``&``, missing end tags, and tags in either case. So only the tags
-    of the format are tags, any other ``<`` is text. Entities of the file's own are not expanded.
-    ``with_sides``: ``<src>``, ``<ref>`` and ``<hyp>`` are tags.
+    of the format are tags, and with ``with_sides`` ``<src>``, ``<ref>`` and ``<hyp>``; any other
+    ``<`` is text. Entities of the file's own are not expanded.
     """
 
     def __init__(self, path: str, with_sides: bool) -> None:

@@ -54,9 +54,8 @@ def write_results(plan: ExperimentPlan, name: str) -> None:
 def collect_results(plan: ExperimentPlan, table: Table) -> dict[str, Any]:
     """Collect the results of a table, as JSON.
 
-    In a cell, ``spread`` is the standard deviation over seeds (divided by n - 1); ``difference``
-    is from the baseline of the same seed, ``p`` of a paired t-test over the seeds; a seed's
-    ``change`` is the 95% interval of its difference.
+    In a cell, ``spread`` is the standard deviation over seeds (divided by n - 1), ``difference``
+    the change from the baseline of the same seeds with the ``p`` of a paired t-test over them.
     """
     definitions = read_definitions("columns")["columns"]
     columns = {title: definitions[title] for title in table.columns}
@@ -438,10 +437,10 @@ def _training_number(files: Sequence[Path], column: Mapping[str, Any]) -> dict[s
 def _directions_number(
     plan: ExperimentPlan, run: PlannedRun, keys: Sequence[str], scores: Sequence[float]
 ) -> dict[str, Any] | None:
-    """Return the score of one direction, or the mean of all or of a class.
+    """Return the score of one direction, the mean of all or of a class, or the ``win ratio``.
 
-    ``win ratio``: percentage of directions on which the row beats the baseline, whose ``scores``
-    follow its own.
+    The win ratio is the percentage of directions on which the row beats the baseline, whose
+    ``scores`` follow its own.
     """
     directions = plan.corpus(run.corpus).directions
     own = dict(zip(directions, scores, strict=False))
@@ -466,7 +465,6 @@ def _directions_number(
 
 
 def _pairs_of_class(counts: Mapping[str, int], name: str, settings: Mapping[str, str]) -> list[str]:
-    """Return the pairs with a ``high``, ``medium`` or ``low`` count, or all."""
     high, medium = int(settings["high-pairs"]), int(settings["medium-pairs"])
     least, most = 0, math.inf
     if name == "high":

@@ -102,10 +102,7 @@ def words_of(pipeline: TextPipeline, sentence: str, encoded: str) -> SegmentedSe
 
 
 def _subword_starts(sentence: str, texts: Sequence[str]) -> list[int]:
-    """Return where each subword begins, in ascending order.
-
-    Characters that the pipeline has changed get positions between the unchanged ones around them.
-    """
+    """Return where each subword begins; changed characters lie between unchanged ones."""
     positions = []
     for position, character in enumerate(sentence):
         if not character.isspace():

@@ -104,9 +104,7 @@ def _gates(model: Mapping[str, Tensor], side: str) -> tuple[float, ...]:
 
 @dataclass(frozen=True)
 class _FusionPanel:
-    """A panel of the figure: ``weights`` names an attribute of :class:`FusionWeights`."""
-
-    weights: str
+    weights: str  # an attribute of FusionWeights
     title: str
     part: str
     y_label: str

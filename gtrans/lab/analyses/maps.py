@@ -218,10 +218,8 @@ def _word_axis(layout: Any, tokens: Tensor, dictionary: Any) -> Axis:
 
 @dataclass(frozen=True)
 class _Call:
-    """The weights ``(heads, queries, keys)`` of one call, and the visible ``(queries, keys)``."""
-
-    weights: Tensor
-    visible: Tensor
+    weights: Tensor  # (heads, queries, keys)
+    visible: Tensor  # (queries, keys)
 
 
 def attention_maps(model: Any, net_input: dict[str, Tensor], text: UnitText) -> list[Map]:
@@ -397,8 +395,7 @@ def _set_ticks(axis: Any, words: Axis, rotation: int) -> None:
     axis.set_ticks(list(ticks), labels, rotation=rotation, fontsize=7)
 
 
-def _ticks(axis: Axis) -> dict[int, str]:
-    """Return labels by position."""
+def _ticks(axis: Axis) -> dict[int, str]:  # labels by position
     count = len(axis.labels)
     if count <= _MANY_WORDS:
         return dict(enumerate(axis.labels))

@@ -194,10 +194,8 @@ def add_gains(
 
 @dataclass(frozen=True)
 class _MemoryCall:
-    """The weights ``(heads, queries, keys)`` of one call of an attention."""
-
     place: Location
-    weights: Tensor
+    weights: Tensor  # (heads, queries, keys)
 
 
 def _calls(model: nn.Module, net_input: dict[str, Any]) -> list[_MemoryCall]:
