@@ -209,7 +209,7 @@ def _read_groups(table: Path, lines: int) -> Iterator[_LineGroup]:
 
 
 def _find_groups(lines: _ExampleLines) -> Iterator[_LineGroup]:
-    """Find the examples without a table: equal sources, and targets that differ in pronouns."""
+    """Find the examples without a table: equal sources, targets that differ in pronouns alone."""
     texts = [" ".join(sentences) for sentences in lines.targets]
     start = 0
     while start < len(texts):
@@ -293,7 +293,8 @@ def read_pronoun_json(
 ) -> list[Item]:
     """Read a JSON set with English sources.
 
-    ``first_segment`` is the ``segment id`` of the first sentence of a document.
+    ``first_segment`` is the ``segment id`` of the first sentence of a document. GtransError names a
+    malformed example.
     """
     if options.context and options.documents is None:
         raise GtransError(

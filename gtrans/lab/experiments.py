@@ -57,7 +57,7 @@ class TableRow:
     ensemble: Sequence[str] = ()
     against: str = ""
     seeds: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    corpora: Sequence[str] = ()
+    corpora: Sequence[str] = ()  # empty: all
     x: Mapping[str, float] = field(default_factory=dict)
     series: str = ""
     note: str = ""
