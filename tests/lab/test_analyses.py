@@ -45,10 +45,14 @@ from gtrans.modules.memory import RecurrentMemory
 
 BOS, PAD, EOS, A, B, C = 0, 1, 2, 4, 5, 6
 SIZES: dict[str, Any] = {
-    "encoder_layers": 2, "decoder_layers": 2, "encoder_embed_dim": 16,
-    "encoder_ffn_embed_dim": 16, "decoder_ffn_embed_dim": 16,
-    "encoder_attention_heads": 2, "decoder_attention_heads": 2,
-}  # fmt: skip
+    "encoder_layers": 2,
+    "decoder_layers": 2,
+    "encoder_embed_dim": 16,
+    "encoder_ffn_embed_dim": 16,
+    "decoder_ffn_embed_dim": 16,
+    "encoder_attention_heads": 2,
+    "decoder_attention_heads": 2,
+}
 GLOBAL = {f"{side}_global_layers": 1 for side in ("encoder", "decoder", "cross")}
 GROUP = dict.fromkeys(GLOBAL, 0)
 # Three sentences on both sides.
@@ -56,8 +60,10 @@ SOURCE = torch.tensor([[BOS, A, B, EOS, BOS, C, EOS, BOS, B, EOS]])
 READ = torch.tensor([[BOS, C, EOS, BOS, A, A, EOS, BOS, B]])
 TARGET = torch.tensor([[C, EOS, PAD, A, A, EOS, PAD, B, EOS]])
 NET_INPUT: dict[str, Any] = {
-    "src_tokens": SOURCE, "src_lengths": torch.tensor([10]), "prev_output_tokens": READ
-}  # fmt: skip
+    "src_tokens": SOURCE,
+    "src_lengths": torch.tensor([10]),
+    "prev_output_tokens": READ,
+}
 WINDOW = {**NET_INPUT, "prev_output_tokens": torch.tensor([[BOS, B]])}
 
 
@@ -121,19 +127,38 @@ def test_attention_that_prefers_nothing_has_the_entropy_of_what_it_sees() -> Non
 @pytest.mark.parametrize(
     ("model", "options", "unit", "places"),
     [
-        (GTransformer, GTransformerConfig(**SIZES, **GLOBAL), "document",
-         {("self", "group"): 4, ("self", "global"): 2, ("cross", "group"): 2,
-          ("cross", "global"): 1}),
-        (GTransformer, GTransformerConfig(doc_mode="full", **SIZES), "document",
-         {("self", "global"): 4, ("cross", "global"): 2}),
-        (MemoryTransformer, MemoryTransformerConfig(memory_layers="1", **SIZES), "stream",
-         {("self", "group"): 4, ("cross", "group"): 2, ("memory", ""): 2,
-          ("update", ""): 2}),
-        (GtransFusion, GtransFusionConfig(**SIZES), "document",
-         {("self", "global"): 4, ("cross", "global"): 2}),
+        (
+            GTransformer,
+            GTransformerConfig(**SIZES, **GLOBAL),
+            "document",
+            {
+                ("self", "group"): 4,
+                ("self", "global"): 2,
+                ("cross", "group"): 2,
+                ("cross", "global"): 1,
+            },
+        ),
+        (
+            GTransformer,
+            GTransformerConfig(doc_mode="full", **SIZES),
+            "document",
+            {("self", "global"): 4, ("cross", "global"): 2},
+        ),
+        (
+            MemoryTransformer,
+            MemoryTransformerConfig(memory_layers="1", **SIZES),
+            "stream",
+            {("self", "group"): 4, ("cross", "group"): 2, ("memory", ""): 2, ("update", ""): 2},
+        ),
+        (
+            GtransFusion,
+            GtransFusionConfig(**SIZES),
+            "document",
+            {("self", "global"): 4, ("cross", "global"): 2},
+        ),
     ],
     ids=["gtransformer", "document", "memory", "fusion"],
-)  # fmt: skip
+)
 def test_every_attention_is_seen(
     model: Any, options: Any, unit: str, places: dict[tuple[str, str], int]
 ) -> None:
@@ -158,8 +183,10 @@ def test_gates_begin_as_far_open_as_their_bias_says(bias: float) -> None:
     model = built(GTransformer, GTransformerConfig(gate_bias=bias, **SIZES, **GLOBAL))
     gates = seen_of(model).gates
     assert {(location.side, location.kind, location.layer) for location in gates} == {
-        ("encoder", "self", 2), ("decoder", "self", 2), ("decoder", "cross", 2)
-    }  # fmt: skip
+        ("encoder", "self", 2),
+        ("decoder", "self", 2),
+        ("decoder", "cross", 2),
+    }
     assert all(opening.mean == pytest.approx(share) for opening in gates.values())
 
     options = BertContextConfig(
@@ -213,8 +240,11 @@ def test_gradients_of_layers_are_those_of_the_loss_per_token() -> None:
     sample = {"target": TARGET, "ntokens": 7, "net_input": NET_INPUT}
     found = layer_gradients(model, criterion, [sample, sample])
     assert [(one.side, one.layer) for one in found] == [
-        ("encoder", 1), ("encoder", 2), ("decoder", 1), ("decoder", 2)
-    ]  # fmt: skip
+        ("encoder", 1),
+        ("encoder", 2),
+        ("decoder", 1),
+        ("decoder", 2),
+    ]
     assert all(parameter.grad is None for parameter in model.parameters())
     real = TARGET[0] != PAD
     scores = model(**NET_INPUT)[0].log_softmax(-1)[0][real]
@@ -233,14 +263,24 @@ def test_gradients_of_layers_are_those_of_the_loss_per_token() -> None:
     ("model", "options", "unit", "source", "target"),
     [
         (GTransformer, GTransformerConfig(**SIZES, **GROUP), "document", {0}, {0}),
-        (GTransformer, GTransformerConfig(**SIZES, **GLOBAL), "document", {-2, -1, 0, 1, 2},
-         {0, 1, 2}),
+        (
+            GTransformer,
+            GTransformerConfig(**SIZES, **GLOBAL),
+            "document",
+            {-2, -1, 0, 1, 2},
+            {0, 1, 2},
+        ),
         # A memory knows what was and not what will be.
-        (MemoryTransformer, MemoryTransformerConfig(memory_bptt=-1, **SIZES), "stream", {0, 1, 2},
-         {0, 1, 2}),
+        (
+            MemoryTransformer,
+            MemoryTransformerConfig(memory_bptt=-1, **SIZES),
+            "stream",
+            {0, 1, 2},
+            {0, 1, 2},
+        ),
     ],
     ids=["group", "global", "memory"],
-)  # fmt: skip
+)
 def test_how_far_a_model_sees(
     model: Any, options: Any, unit: str, source: set[int], target: set[int]
 ) -> None:
@@ -291,25 +331,36 @@ def test_the_command(tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixt
     assert main([*command, "--plot", str(plot)]) == 0
     text = capsys.readouterr().out
     assert plot.read_bytes().startswith(b"\x89PNG")
-    for part in ("encoder: self attention; entropy (bits)", "at most document, global",
-                 "share of the wider attention", "gradients at source words; mean norm at a word",
-                 "gradients of decoder layers; norm, loss per token"):  # fmt: skip
+    for part in (
+        "encoder: self attention; entropy (bits)",
+        "at most document, global",
+        "share of the wider attention",
+        "gradients at source words; mean norm at a word",
+        "gradients of decoder layers; norm, loss per token",
+    ):
         assert part in text
     assert main([*command, "--json"]) == 0
     figure = json.loads(capsys.readouterr().out)
     facts = figure["facts"]["checkpoints"]
     assert facts[0] == {
-        "label": "document", "path": paths[0], "updates": 12, "unit": "document", "units": 6
-    }  # fmt: skip
+        "label": "document",
+        "path": paths[0],
+        "updates": 12,
+        "unit": "document",
+        "units": 6,
+    }
     first, second = points_of(figure, "document"), points_of(figure, "other")
     assert first != second and first.keys() == {
-        *((f"{side}: {kind} attention", f"{limit}document, {range_}")
-          for side, kind in (("encoder", "self"), ("decoder", "self"), ("decoder", "cross"))
-          for range_ in ("group", "global") for limit in ("", "at most ")),
+        *(
+            (f"{side}: {kind} attention", f"{limit}document, {range_}")
+            for side, kind in (("encoder", "self"), ("decoder", "self"), ("decoder", "cross"))
+            for range_ in ("group", "global")
+            for limit in ("", "at most ")
+        ),
         *(("gates", f"document, {it}") for it in ("encoder self", "decoder self", "decoder cross")),
         *((f"gradients at {side} words", "document") for side in ("source", "target")),
         *((f"gradients of {side} layers", "document") for side in ("encoder", "decoder")),
-    }  # fmt: skip
+    }
     for (panel, line), points in first.items():
         if line.startswith("at most "):
             below = first[panel, line.removeprefix("at most ")]
@@ -329,8 +380,10 @@ def points_of(figure: dict[str, Any], label: str) -> dict[tuple[str, str], dict[
     """The lines of one model, by panel and name."""
     return {
         (panel["title"], series["label"]): {point["x"]: point["y"] for point in series["points"]}
-        for panel in figure["panels"] for series in panel["series"] if label in series["label"]
-    }  # fmt: skip
+        for panel in figure["panels"]
+        for series in panel["series"]
+        if label in series["label"]
+    }
 
 
 @pytest.mark.parametrize(
@@ -383,8 +436,9 @@ def test_bins_and_unique_words() -> None:
 
 
 def test_weights_are_those_of_the_equations(tmp_path: Path) -> None:
-    model = shake(fusion_model(encoder_group_size=2, decoder_group_size=2,
-                               decoder_group_fusion="sum"))  # fmt: skip
+    model = shake(
+        fusion_model(encoder_group_size=2, decoder_group_size=2, decoder_group_fusion="sum")
+    )
     found = fusion_weights(save(tmp_path / "a.pt", model, 1))
     with torch.no_grad():
         # A stack whose layer j is all that is not 0 shows the gate of j.
@@ -444,8 +498,12 @@ def test_words_and_weights_of_a_document() -> None:
     assert text.read.labels[:3] == ("<s>", "c", "</s>")
     assert text.predicted.labels[:2] == ("c", "</s>")
     maps = {one.name: one for one in attention_maps(model, NET_INPUT, text)}
-    assert set(maps) >= {"encoder-self-group-layer-1", "encoder-self-global-layer-2",
-                         "decoder-cross-group-layer-2", "decoder-cross-global-layer-2"}  # fmt: skip
+    assert set(maps) >= {
+        "encoder-self-group-layer-1",
+        "encoder-self-global-layer-2",
+        "decoder-cross-group-layer-2",
+        "decoder-cross-global-layer-2",
+    }
     cross = maps["decoder-cross-global-layer-2"]
     assert cross.queries == text.predicted and cross.keys == text.source
     assert cross.weights.sum(2).allclose(torch.ones(2, 9))
@@ -487,8 +545,10 @@ def test_writing_to_a_memory_and_reading_it() -> None:
     maps = {one.name: one for one in attention_maps(model, NET_INPUT, text)}
     write = [maps[f"encoder-update-layer-2-sentence-{number}"] for number in (1, 2, 3)]
     assert [one.keys.labels for one in write] == [
-        ("0", "4", "5", "2"), ("0", "6", "2"), ("0", "5", "2")
-    ]  # fmt: skip
+        ("0", "4", "5", "2"),
+        ("0", "6", "2"),
+        ("0", "5", "2"),
+    ]
     assert all(one.queries.labels == ("1", "2", "3") for one in write)
     for number, words in ((1, ("0", "6", "2")), (2, ("0", "4", "4", "2"))):
         keys = maps[f"decoder-update-layer-2-sentence-{number}"].keys.labels
@@ -527,8 +587,9 @@ def test_the_gallery(tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixt
     ]
     for one in numbers:
         assert (len(one["weights"]), len(one["weights"][0])) == (
-            len(one["queries"]), len(one["keys"])
-        )  # fmt: skip
+            len(one["queries"]),
+            len(one["keys"]),
+        )
         assert all(sum(row) == pytest.approx(1, abs=1e-3) for row in one["weights"])
     for wrong, message in (
         (["--unit", "99"], "`--unit` must be 1 to"),

@@ -40,13 +40,28 @@ def entry_of(source: str, right: int, *targets: str, distance: int = 1) -> dict[
 
 
 ENTRIES = [
-    entry_of("The lamp . _eos It fell .", 1, "Die Lampe . _eos Er fiel .",
-             "Die Lampe . _eos Sie fiel .", "Die Lampe . _eos Es fiel ."),
-    entry_of("The table . _eos It fell .", 2, "Der Tisch . _eos Sie fiel .",
-             "Der Tisch . _eos Es fiel .", "Der Tisch . _eos Er fiel ."),
-    entry_of("The book . _eos It fell .", 0, "Das Buch . _eos Es fiel .",
-             "Das Buch . _eos Sie fiel .", distance=2),
-]  # fmt: skip
+    entry_of(
+        "The lamp . _eos It fell .",
+        1,
+        "Die Lampe . _eos Er fiel .",
+        "Die Lampe . _eos Sie fiel .",
+        "Die Lampe . _eos Es fiel .",
+    ),
+    entry_of(
+        "The table . _eos It fell .",
+        2,
+        "Der Tisch . _eos Sie fiel .",
+        "Der Tisch . _eos Es fiel .",
+        "Der Tisch . _eos Er fiel .",
+    ),
+    entry_of(
+        "The book . _eos It fell .",
+        0,
+        "Das Buch . _eos Es fiel .",
+        "Das Buch . _eos Sie fiel .",
+        distance=2,
+    ),
+]
 # In the order of the file, so the right ones are the second, the sixth and the seventh.
 ALL_RIGHT = [-2, -1, -3, -9, -8, -1, -0.5, -4]
 FIRST_WRONG = [-1, -2, -3, -9, -8, -1, -0.5, -4]
@@ -109,8 +124,9 @@ def test_the_output_of_the_first_system(call: Call, tmp_path: Path) -> None:
     assert status == 0
     lines = [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
     assert [(line["scores"], line["right"], line["correct"]) for line in lines] == [
-        ([-3, -1, -1], 1, True), ([-2, -2], 0, False),
-    ]  # fmt: skip
+        ([-3, -1, -1], 1, True),
+        ([-2, -2], 0, False),
+    ]
     status, _, err = call("--set", path, "--format", "consistency", *others, "--output", scores)
     assert status == 1 and "`--output`" in err
     arguments = ("--set", path, "--format", "consistency", *others, "--output", output)
@@ -270,8 +286,11 @@ def test_tests_by_phenomenon_and_in_all() -> None:
     items = [item, item, replace(item, phenomenon="q"), replace(item, phenomenon="q")]
     values = changes([True, True, False, None], [True, False, True, None])
     found = tabulate(items, values, Change)
-    counts = {key: (it.items, it.only_first, it.only_other) for (key, of), it in found.items()
-              if of == "all"}  # fmt: skip
+    counts = {
+        key: (it.items, it.only_first, it.only_other)
+        for (key, of), it in found.items()
+        if of == "all"
+    }
     assert counts == {"p": (2, 1, 0), "q": (1, 0, 1), "all": (3, 1, 1)}
 
 

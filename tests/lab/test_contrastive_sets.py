@@ -228,42 +228,85 @@ PAIR = {"correct": ["a", "b"], "incorrect": ["a", "c"]}
 RAIN_FOLDER = "templates/2_coreference_step/pleonastic/rain"
 # By format: what is read, and files that are not as they should be with the message about them.
 MISTAKES: dict[str, tuple[str, list[tuple[dict[str, str | None], str]]]] = {
-    "consistency": ("set.json", [
-        ({"set.json": entry(src=None)}, "item 2: it does not have the form of this set"),
-        ({"set.json": entry(dst=["a _eos b", "a"])}, "need equally many sentences"),
-        ({"set.json": entry(true_ind=3)}, "item 2: it does not have the form of this set"),
-        ({"set.json": entry(true_ind=-1)}, "numbers of at least 0, are needed"),
-        ({"set.json": entry(ctx_dist=-1)}, "numbers of at least 0, are needed"),
-        ({"set.json": entry(dst=["a _eos b"], true_ind=0)}, "two candidates, and numbers"),
-        ({"set.json": "[\n{"}, "set.json: not JSON"),
-    ]),
-    "discevalmt": ("set.json", [
-        ({"set.json": block({"src": ["a", "b"]})}, "item 5: it does not have the form of this set"),
-        ({"set.json": block({"src": ["a"], "trg": [PAIR]})}, "need equally many sentences"),
-        ({"set.json": block({"examples": [{"src": ["a", "b"], "trg": []}]})}, "item 5: it does"),
-    ]),
-    "contracat": ("templates", [
-        ({f"{RAIN_FOLDER}/genders.txt": "n\nn\n"}, "en.txt.gz has 3 lines, but genders.txt has 2."),
-        ({f"{RAIN_FOLDER}/genders.txt": "n\nm\nn\n"}, "de.txt:1: an example must"),
-        ({f"{RAIN_FOLDER}/de.txt": "a <SEP> Er.\n" * 3}, "that differ in er, sie"),
-        ({f"{RAIN_FOLDER}/de.txt": "".join(f"a <SEP> b <SEP> {x}.\n" for x in ("Er", "Sie", "Es"))},
-         "and as many sentences"),
-        ({"templates/3_gender_step/big/genders.txt": "f\nf\nf\nfm\nfm\nfm\n"},
-         "de.txt:4: an example must"),
-        ({f"{RAIN_FOLDER}/genders.txt": None, "templates/3_gender_step/big/genders.txt": None},
-         "must be a folder of templates with right candidates"),
-    ]),
-    "large-pronoun": ("extracted", [
-        ({"extracted/Set.c2.context.src": "A.\n"}, "has 1 lines, but Set.c2.context.trg has 8."),
-        ({f"extracted/Set.c2.context.{side}": "A.\nB.\n" * 2 for side in ("src", "trg")},
-         "4 lines for"),
-        ({"extracted/Set.c2.context.trg": "a.\nb.\na.\nx.\n" + "\n\n" * 2},
-         ":1: has another context or source than"),
-        ({"extracted/Set.current.src": "It runs.\nIt.\nThey.\nThey.\n"},
-         ":1: has another context or source than"),
-        ({"extracted/Set.c2.context.src": None}, "there is no file "),
-    ]),
-}  # fmt: skip
+    "consistency": (
+        "set.json",
+        [
+            ({"set.json": entry(src=None)}, "item 2: it does not have the form of this set"),
+            ({"set.json": entry(dst=["a _eos b", "a"])}, "need equally many sentences"),
+            ({"set.json": entry(true_ind=3)}, "item 2: it does not have the form of this set"),
+            ({"set.json": entry(true_ind=-1)}, "numbers of at least 0, are needed"),
+            ({"set.json": entry(ctx_dist=-1)}, "numbers of at least 0, are needed"),
+            ({"set.json": entry(dst=["a _eos b"], true_ind=0)}, "two candidates, and numbers"),
+            ({"set.json": "[\n{"}, "set.json: not JSON"),
+        ],
+    ),
+    "discevalmt": (
+        "set.json",
+        [
+            (
+                {"set.json": block({"src": ["a", "b"]})},
+                "item 5: it does not have the form of this set",
+            ),
+            ({"set.json": block({"src": ["a"], "trg": [PAIR]})}, "need equally many sentences"),
+            (
+                {"set.json": block({"examples": [{"src": ["a", "b"], "trg": []}]})},
+                "item 5: it does",
+            ),
+        ],
+    ),
+    "contracat": (
+        "templates",
+        [
+            (
+                {f"{RAIN_FOLDER}/genders.txt": "n\nn\n"},
+                "en.txt.gz has 3 lines, but genders.txt has 2.",
+            ),
+            ({f"{RAIN_FOLDER}/genders.txt": "n\nm\nn\n"}, "de.txt:1: an example must"),
+            ({f"{RAIN_FOLDER}/de.txt": "a <SEP> Er.\n" * 3}, "that differ in er, sie"),
+            (
+                {
+                    f"{RAIN_FOLDER}/de.txt": "".join(
+                        f"a <SEP> b <SEP> {x}.\n" for x in ("Er", "Sie", "Es")
+                    )
+                },
+                "and as many sentences",
+            ),
+            (
+                {"templates/3_gender_step/big/genders.txt": "f\nf\nf\nfm\nfm\nfm\n"},
+                "de.txt:4: an example must",
+            ),
+            (
+                {
+                    f"{RAIN_FOLDER}/genders.txt": None,
+                    "templates/3_gender_step/big/genders.txt": None,
+                },
+                "must be a folder of templates with right candidates",
+            ),
+        ],
+    ),
+    "large-pronoun": (
+        "extracted",
+        [
+            (
+                {"extracted/Set.c2.context.src": "A.\n"},
+                "has 1 lines, but Set.c2.context.trg has 8.",
+            ),
+            (
+                {f"extracted/Set.c2.context.{side}": "A.\nB.\n" * 2 for side in ("src", "trg")},
+                "4 lines for",
+            ),
+            (
+                {"extracted/Set.c2.context.trg": "a.\nb.\na.\nx.\n" + "\n\n" * 2},
+                ":1: has another context or source than",
+            ),
+            (
+                {"extracted/Set.current.src": "It runs.\nIt.\nThey.\nThey.\n"},
+                ":1: has another context or source than",
+            ),
+            ({"extracted/Set.c2.context.src": None}, "there is no file "),
+        ],
+    ),
+}
 
 
 @pytest.mark.parametrize(
@@ -304,12 +347,17 @@ PUBLISHED: dict[str, tuple[str, dict[str, int], int]] = {
     "lex_cohesion_test": ("consistency", {"lex_cohesion_test": 1500}, 3428),
     "ellipsis_infl": ("consistency", {"ellipsis_infl": 500}, 2520),
     "ellipsis_vp": ("consistency", {"ellipsis_vp": 500}, 5203),
-    "discourse-zhen": ("discourse-zhen",
-                       dict.fromkeys(("pronoun", "connective", "ellipsis"), 400), 1200),
-    "large-pronoun-enfr": (
-        "large-pronoun", dict.fromkeys(("it:il", "it:elle", "they:ils", "they:elles"), 3500), 28000
+    "discourse-zhen": (
+        "discourse-zhen",
+        dict.fromkeys(("pronoun", "connective", "ellipsis"), 400),
+        1200,
     ),
-}  # fmt: skip
+    "large-pronoun-enfr": (
+        "large-pronoun",
+        dict.fromkeys(("it:il", "it:elle", "they:ils", "they:elles"), 3500),
+        28000,
+    ),
+}
 
 
 @pytest.mark.parametrize("name", PUBLISHED)

@@ -218,8 +218,11 @@ def test_groups_with_sentences_and_consistency_sets(tmp_path: Path, get: Call) -
     files(tmp_path / "in", {**texts, "consistency_testsets/deixis_dev.json": "{}"})
     get("opensubtitles-enru")
     folder = tmp_path / "opensubtitles-enru"
-    for name, text in (("train.ru", "ru 1\nru 2\n"), ("sentences.en", "en\n"),
-                       ("consistency/deixis_dev.json", "{}")):  # fmt: skip
+    for name, text in (
+        ("train.ru", "ru 1\nru 2\n"),
+        ("sentences.en", "en\n"),
+        ("consistency/deixis_dev.json", "{}"),
+    ):
         assert (folder / name).read_text() == text
 
 
@@ -306,8 +309,10 @@ def test_files_are_found_by_the_ends_of_their_paths(tmp_path: Path) -> None:
     finder = Finder(files(tmp_path / "in", texts))
     found = finder.find([("none", "dev/x.en"), ("nc/",), ("./own.de",), ("missing",)])
     assert [str(path.relative_to(tmp_path / "in")) for path in found.values()] == [
-        "a/texts/dev/x.en", "nc", "own.de",
-    ]  # fmt: skip
+        "a/texts/dev/x.en",
+        "nc",
+        "own.de",
+    ]
     with pytest.raises(GtransError, match="differ, and both could be x.en"):
         finder.find([("x.en",)])
 
@@ -336,8 +341,12 @@ def written(folder: Path, name: str, text: str) -> Path:
     ("en", "de", "boundary", "expected"),
     [
         # A line before each document, with line ends of Windows, as the sets of Maruf et al.
-        (f"{BOM}<d>\r\nA & B.\r\n\r\n<d>\r\nC\r\n", "<d>\nA und B.\nleer\n<d>\nC\n", "<d>",
-         [None, ("A & B.", "A und B."), ("", "leer"), None, ("C", "C")]),
+        (
+            f"{BOM}<d>\r\nA & B.\r\n\r\n<d>\r\nC\r\n",
+            "<d>\nA und B.\nleer\n<d>\nC\n",
+            "<d>",
+            [None, ("A & B.", "A und B."), ("", "leer"), None, ("C", "C")],
+        ),
         ("A\n \nB\n", "a\n\t\nb\n", "empty", [("A", "a"), None, ("B", "b")]),
         ("A\n \nB\n", "a\n\t\nb\n", "none", [("A", "a"), ("", ""), ("B", "b")]),
         # Other line ends inside a sentence, as News Commentary v11 has them.
@@ -346,7 +355,7 @@ def written(folder: Path, name: str, text: str) -> Path:
         ("A\nB\n", "A\n", "none", "{de} ends after line 1, but {en} goes on"),
         ("<d>\n", "a\n", "none", "{en}:1: the sentence '<d>' looks like"),
     ],
-)  # fmt: skip
+)
 def test_lines(en: str, de: str, boundary: Any, expected: Any, tmp_path: Path) -> None:
     paths = {"en": written(tmp_path, "en", en), "de": written(tmp_path, "de", de)}
     pairs = read_lines(paths["en"], paths["de"], boundary)
@@ -362,16 +371,20 @@ def test_groups(tmp_path: Path) -> None:
     assert f"{en}:2 has 2 sentences between _eos, but {ru}:2 has 3" in error_of(read_groups(en, ru))
     ru = written(tmp_path, "ru", "A _eos B\nC _eos D\n")
     assert texts_of(read_groups(en, ru)) == [
-        ("a b .", "A"), ("c .", "B"), None, ("x_eosy .", "C"), ("z .", "D"),
-    ]  # fmt: skip
+        ("a b .", "A"),
+        ("c .", "B"),
+        None,
+        ("x_eosy .", "C"),
+        ("z .", "D"),
+    ]
 
 
 TALK = (
-    "<doc docid=\"{n}\" genre=\"lectures\">\n<url>http://www.ted.com/talks/{n}</url>\n"
+    '<doc docid="{n}" genre="lectures">\n<url>http://www.ted.com/talks/{n}</url>\n'
     "<keywords>talks, {n}</keywords>\n<speaker>Some One</speaker>\n<talkid>{n}</talkid>\n"
     "<title>{lang} title {n}</title>\n<description>{lang} about {n}</description>\n"
     "{extra}{text}</doc>\n"
-)  # fmt: skip
+)
 
 
 def talks(folder: Path, lang: str, *texts: str, extra: str = "") -> Path:
@@ -412,12 +425,13 @@ def of_set(folder: Path, name: str, docs: str, kind: str = "refset") -> Path:
 def test_sets_are_matched_by_id(tmp_path: Path) -> None:
     """Unordered ids, a sentence on one side alone, ``&``, missing end tags, several references."""
     de = of_set(
-        tmp_path, "de.xml",
+        tmp_path,
+        "de.xml",
         '<doc docid="535">\n<title>Titel & mehr\n<seg id="2"> zwei </seg>\r\n<p>'
         '<seg id="1">eins & so</seg>\n<seg id="4"/>\n</doc>\n<doc docid="9">\n'
         '<seg id="1">ein &lt;b&gt; &#228; &amp;amp; &big; &file;\n</doc>',
         kind="srcset",
-    )  # fmt: skip
+    )
     references = (
         f'<DOC docid="535" sysid="E{n}">\n<SEG id="1">AT&T, Q&A &copy {n}</SEG>\n<seg id=2>two\n'
         f'<seg id="3">three</seg>\n<seg id="4">four</seg>\n</DOC>\n<doc docid="9" sysid="E{n}">'
@@ -426,9 +440,13 @@ def test_sets_are_matched_by_id(tmp_path: Path) -> None:
     )
     en = of_set(tmp_path, "en.sgm", "".join(references))
     assert texts_of(read_set(de, en)) == [
-        ("zwei", "two"), ("eins & so", "AT&T, Q&A &copy 0"), ("", "four"), ("", "three"), None,
+        ("zwei", "two"),
+        ("eins & so", "AT&T, Q&A &copy 0"),
+        ("", "four"),
+        ("", "three"),
+        None,
         ("ein <b> ä &amp; &big; &file;", "a <b then x < y </3 <i>you</i>"),
-    ]  # fmt: skip
+    ]
     good, seg = of_set(tmp_path, "good", '<doc docid="1"><seg id="1">a</seg></doc>'), '<seg id="1">'
     for source, target, message in (
         (f'<doc docid="1">\n{seg}a</seg>\n{seg}b</seg></doc>', good, "occurs twice in the docum"),
@@ -450,8 +468,12 @@ def test_articles(tmp_path: Path) -> None:
             written(tmp_path, f"{side}/{name}", f"{side} {name} 1\n\n{side} {name} 2\n")
     english, german = tmp_path / "English", tmp_path / "German"
     assert [pair and pair[0] for pair in texts_of(read_articles(english, german))] == [
-        "English a.txt 1", "English a.txt 2", None, "English b.txt 1", "English b.txt 2",
-    ]  # fmt: skip
+        "English a.txt 1",
+        "English a.txt 2",
+        None,
+        "English b.txt 1",
+        "English b.txt 2",
+    ]
     (german / "a.txt").unlink()
     assert f"{english / 'a.txt'} has no counterpart" in error_of(read_articles(english, german))
 
@@ -463,11 +485,19 @@ PAIR = ("--source-lang", "en", "--target-lang", "de")
 
 @pytest.fixture
 def corpus(tmp_path: Path) -> Path:
-    return files(tmp_path, {
-        "train.en": "a b c d e\na b c d e\n\nf\n", "train.de": "A B\nA B\n\nC D E F G H\n",
-        "valid.en": "a b c d e\ng\n", "valid.de": "A x\ny\n",
-        "test.en.gz": "f\n", "test.de": "C\n", "notes.en": "x\n", "test.ref2.de": "C\n",
-    })  # fmt: skip
+    return files(
+        tmp_path,
+        {
+            "train.en": "a b c d e\na b c d e\n\nf\n",
+            "train.de": "A B\nA B\n\nC D E F G H\n",
+            "valid.en": "a b c d e\ng\n",
+            "valid.de": "A x\ny\n",
+            "test.en.gz": "f\n",
+            "test.de": "C\n",
+            "notes.en": "x\n",
+            "test.ref2.de": "C\n",
+        },
+    )
 
 
 def test_counts(corpus: Path, call: Call, tiny: TinyWorld) -> None:
@@ -475,13 +505,20 @@ def test_counts(corpus: Path, call: Call, tiny: TinyWorld) -> None:
     found = json.loads(call(*words, "--json"))
     assert found["tokens are"] == "words" and list(found["splits"]) == list(SPLITS)
     assert found["splits"]["train"] == {
-        "documents": 2, "sentences": 3, "chunks": 3, "sentences of a document": 1.5,
-        "sentences of a chunk": 1.0, "tokens of a chunk": 5.67,
-        "longest document, sentences": 2, "longest document, tokens": 10,
-        "duplicate pairs": 1, "sources of 5 words or more": 2, "of these in train": None,
+        "documents": 2,
+        "sentences": 3,
+        "chunks": 3,
+        "sentences of a document": 1.5,
+        "sentences of a chunk": 1.0,
+        "tokens of a chunk": 5.67,
+        "longest document, sentences": 2,
+        "longest document, tokens": 10,
+        "duplicate pairs": 1,
+        "sources of 5 words or more": 2,
+        "of these in train": None,
         "en": {"tokens": 11, "types": 6, "unknown tokens": 0},
         "de": {"tokens": 10, "types": 8, "unknown tokens": 0},
-    }  # fmt: skip
+    }
     valid = found["splits"]["valid"]
     assert (valid["sources of 5 words or more"], valid["of these in train"]) == (1, 1)
     assert (valid["en"]["unknown tokens"], valid["de"]["unknown tokens"]) == (1, 2)

@@ -129,7 +129,8 @@ def test_words_add_up_to_sentences_and_name_their_context(
     assert looked_at
     assert [word for word in words if word["loss"] is not None] == looked_at
     for word in looked_at:
-        if decider := word["decided_by"]:
+        decider = word["decided_by"]
+        if decider:
             assert decider["sentence"] != word["sentence"]
             assert decider["replaced_by"] != decider["text"]
     found = json.loads(call("deciding-words", "again.jsonl", *flags, "--json"))

@@ -77,8 +77,12 @@ def test_bars_stand_over_their_own_categories() -> None:
         over[names[round(bar.get_x() + bar.get_width() / 2)]].append(bar.get_height())
     assert over == {"1-4": [3.0], "5-8": [1.0], "9+": [2.0, 5.0]}
     # An interval beside its score reaches to it one way only.
-    ends = [tuple(path.vertices[:, 1]) for bars in axes.containers if hasattr(bars, "lines")
-            for path in bars.lines[2][0].get_paths()]  # fmt: skip
+    ends = [
+        tuple(path.vertices[:, 1])
+        for bars in axes.containers
+        if hasattr(bars, "lines")
+        for path in bars.lines[2][0].get_paths()
+    ]
     assert (2.0, 3.0) in ends and (3.0, 5.0) in ends
 
 
@@ -123,9 +127,12 @@ def test_the_curves_of_two_runs(tmp_path: Path, capsys: pytest.CaptureFixture[st
     ],
 )
 def test_mistakes_of_curves(
-    options: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    options: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+) -> None:
     monkeypatch.chdir(tmp_path)
     log(tmp_path / "a")
     (tmp_path / "plot.txt").write_text("nothing\n")
@@ -242,9 +249,16 @@ def test_by_length_with_tests_inside_the_parts(
     assert [row["sentences"] for row in rows] == [4, 8, 4]
 
     figure = analysed(
-        capsys, "scores", "--by", "length", "--path", "both.json:bad", "both.json:good",
-        "--baseline", "bad",
-    )  # fmt: skip
+        capsys,
+        "scores",
+        "--by",
+        "length",
+        "--path",
+        "both.json:bad",
+        "both.json:good",
+        "--baseline",
+        "bad",
+    )
     assert [panel["title"] for panel in figure["panels"]] == [
         *("s_bleu", "s_bleu, difference from bad", "sentences")
     ]
@@ -253,8 +267,11 @@ def test_by_length_with_tests_inside_the_parts(
     difference = points(figure, 1, 0)
     assert [one[0] for one in difference] == ["1-4", "5-8", "9+"]
     assert difference[2][1:] == (pytest.approx(tested["difference"]), None, None)
-    assert points(figure, 2, 0) == [("1-4", 4, None, None), ("5-8", 8, None, None),
-                                    ("9+", 4, None, None)]  # fmt: skip
+    assert points(figure, 2, 0) == [
+        ("1-4", 4, None, None),
+        ("5-8", 8, None, None),
+        ("9+", 4, None, None),
+    ]
     by_place = analysed(capsys, "scores", "--by", "position", "--path", "both.json:bad")
     expected = content["by_position"][0]["s_bleu"]["bad"]
     assert points(by_place, 0, 0)[0][1] == pytest.approx(expected)

@@ -65,8 +65,9 @@ def test_the_list_names_every_table_in_words(capsys: pytest.CaptureFixture[str])
     assert sum(not line.startswith("results-") for line in lines) == 52 and len(lines) == 62
     title = "BLEU of all systems on three corpora, without and with pretraining"
     assert lines[1].split(maxsplit=1) == ["gtransformer-T2", title]
-    assert any(it.endswith("Seven systems on Chinese to English, 6 + 6 layers (not free)")
-               for it in lines)  # fmt: skip
+    assert any(
+        it.endswith("Seven systems on Chinese to English, 6 + 6 layers (not free)") for it in lines
+    )
 
 
 def test_one_of_the_list_has_the_papers_numbers_and_ways(
@@ -88,8 +89,13 @@ def test_one_of_the_list_has_the_papers_numbers_and_ways(
 def test_the_catalogue_is_whole() -> None:
     every = read_catalogue()
     assert Counter(table.paper["name"] for table in every.values()) == {
-        "gtransformer": 13, "memory": 10, "fusion": 18, "bert-context": 8, "flat": 3, "results": 10,
-    }  # fmt: skip
+        "gtransformer": 13,
+        "memory": 10,
+        "fusion": 18,
+        "bert-context": 8,
+        "flat": 3,
+        "results": 10,
+    }
     for table in every.values():
         assert (set(table.scales) == set(SCALES) and table.columns) or table.commands, table.name
         printed = table.printed
@@ -194,10 +200,12 @@ def test_a_corpus_of_several_pairs_is_scored_in_all_directions(corpora: Path) ->
         (["fusion-T1", "--out", "o", "--scale", "paper"], "`--data` is missing"),
         (["gtransformer-T6", "--out", "o", "--rows", "x"], "'x': there is no such row, only "),
         (["memory-F2", "--out", "o", "--rows", "512 vectors"], "512 vectors': not at this scale"),
-        (["flat-T3", "--out", "o", "--scale", "small", "--corpus", "c", "--data", "."],
-         "c: there is no such folder (`--data`, `--corpus`)"),
+        (
+            ["flat-T3", "--out", "o", "--scale", "small", "--corpus", "c", "--data", "."],
+            "c: there is no such folder (`--data`, `--corpus`)",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_mistake_is_one_line(
     words: list[str],
     message: str,

@@ -106,31 +106,49 @@ CONTRAST = {
     "by_phenomenon": {"pronoun": {"accuracy": 0.75}},
     "by_distance": {"1": {"accuracy": 0.25}},
     "contrastive": {"pronoun": {"1": 1.0}},
-    "others": {"row": {
-        "mcnemar": {"all": {"p": 0.1}}, "mcnemar_by_distance": {"1": {"p": 0.2}},
-        "difference": {"all": {"interval": [0.1, 0.2]}},
-    }},
-}  # fmt: skip
+    "others": {
+        "row": {
+            "mcnemar": {"all": {"p": 0.1}},
+            "mcnemar_by_distance": {"1": {"p": 0.2}},
+            "difference": {"all": {"interval": [0.1, 0.2]}},
+        }
+    },
+}
 
 
 @pytest.mark.parametrize(
     ("title", "content", "expected"),
     [
-        ("accuracy", CONTRAST, {"value": 50, "interval": [40, 60], "p": 0.1,
-                                "test": "exact McNemar", "change": [10, 20]}),
+        (
+            "accuracy",
+            CONTRAST,
+            {
+                "value": 50,
+                "interval": [40, 60],
+                "p": 0.1,
+                "test": "exact McNemar",
+                "change": [10, 20],
+            },
+        ),
         ("pronouns", CONTRAST, {"value": 75}),
         ("accuracy at distance 1", CONTRAST, {"value": 25, "p": 0.2, "test": "exact McNemar"}),
         ("pronouns at distance 1", CONTRAST, {"value": 100}),
         ("accuracy at distance 3", CONTRAST, None),
-        ("context use in nats", {"value": 0.5, "interval": [0.4, 0.6]},
-         {"value": 0.5, "interval": [0.4, 0.6]}),
+        (
+            "context use in nats",
+            {"value": 0.5, "interval": [0.4, 0.6]},
+            {"value": 0.5, "interval": [0.4, 0.6]},
+        ),
         ("information gain in bits", {"facts": {"models": [{"gain": 2.0}]}}, {"value": 2.0}),
         ("d-BLEU", scores(20.0), None),
-        ("p of non-inferiority (margin 0.2 chrF2)", scores(20.0, 0.5, non_inferiority={"p": 0.01}),
-         {"value": 0.01}),
+        (
+            "p of non-inferiority (margin 0.2 chrF2)",
+            scores(20.0, 0.5, non_inferiority={"p": 0.01}),
+            {"value": 0.01},
+        ),
         ("p of non-inferiority (margin 0.2 chrF2)", scores(20.0), None),
     ],
-)  # fmt: skip
+)
 def test_a_number_is_found_in_what_a_command_prints(
     title: str, content: Any, expected: Any, tmp_path: Path
 ) -> None:
@@ -183,16 +201,24 @@ def test_means_over_directions_and_classes(tmp_path: Path, monkeypatch: pytest.M
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(scores(value)))
     columns = read_definitions("columns")["columns"]
-    found = {title: read_number(plan, run, columns[title], files)
-             for title in plan.tables["fusion-T5"].columns
-             if "BLEU" in title or "ratio" in title}  # fmt: skip
+    found = {
+        title: read_number(plan, run, columns[title], files)
+        for title in plan.tables["fusion-T5"].columns
+        if "BLEU" in title or "ratio" in title
+    }
     values = {title: it and it["value"] for title, it in found.items()}
     assert values == {
-        "X-En s-BLEU high": 20, "X-En s-BLEU medium": None, "X-En s-BLEU low": 40,
-        "X-En s-BLEU all": 30, "X-En win ratio": 50, "En-X s-BLEU high": 10,
-        "En-X s-BLEU medium": None, "En-X s-BLEU low": 30, "En-X s-BLEU all": 20,
+        "X-En s-BLEU high": 20,
+        "X-En s-BLEU medium": None,
+        "X-En s-BLEU low": 40,
+        "X-En s-BLEU all": 30,
+        "X-En win ratio": 50,
+        "En-X s-BLEU high": 10,
+        "En-X s-BLEU medium": None,
+        "En-X s-BLEU low": 30,
+        "En-X s-BLEU all": 20,
         "En-X win ratio": 50,
-    }  # fmt: skip
+    }
 
 
 def test_a_figure_has_a_curve_for_each_series(
