@@ -33,30 +33,35 @@ def runs_of(models: Mapping[str, Sequence[str]]) -> list[TrainingRun]:
     Checkpoints in one folder belong to one run, one for each number of updates:
     ``checkpoint_best.pt`` is a copy of another.
     """
+    runs = []
+    for label, paths in models.items():
+        # By folder and path.
+        folders: dict[Path, dict[Path, Step]] = {}
+        for path in map(Path, paths):
+            place = path.resolve()
+            folder = place if path.is_dir() else place.parent
+            own = folders.setdefault(folder, {})
+            for step in _steps_of(path):
+                own[step.path] = step
+        for own in folders.values():
+            ordered = sorted(own.values(), key=lambda step: step.updates)
+            runs.append(TrainingRun(label, tuple(ordered)))
+    return runs
+
+
+def _steps_of(path: Path) -> list[Step]:
     # Imported on demand: torch and fairseq need seconds, which --help should not.
     from gtrans.train.folder import RunFolder
 
-    runs = []
-    for label, paths in models.items():
-        folders: dict[Path, dict[Path, Step]] = {}
-        for path in map(Path, paths):
-            if path.is_dir():
-                steps: dict[int, Step] = {}
-                for file in RunFolder(path).checkpoints():
-                    step = Step(file, updates_of(file))
-                    steps.setdefault(step.updates, step)
-                if not steps:
-                    raise GtransError(f"--path {path}: there are no checkpoints in this folder.")
-                by_path = folders.setdefault(path.resolve(), {})
-                for step in steps.values():
-                    by_path[step.path] = step
-            else:
-                step = Step(path, updates_of(path))
-                folders.setdefault(path.resolve().parent, {})[path] = step
-        for by_path in folders.values():
-            ordered = sorted(by_path.values(), key=lambda step: step.updates)
-            runs.append(TrainingRun(label, tuple(ordered)))
-    return runs
+    if not path.is_dir():
+        return [Step(path, updates_of(path))]
+    steps: dict[int, Step] = {}
+    for file in RunFolder(path).checkpoints():
+        step = Step(file, updates_of(file))
+        steps.setdefault(step.updates, step)
+    if not steps:
+        raise GtransError(f"--path {path}: there are no checkpoints in this folder.")
+    return list(steps.values())
 
 
 def checkpoints_of(runs: Iterable[TrainingRun]) -> list[Path]:
@@ -70,7 +75,7 @@ def checkpoints_of(runs: Iterable[TrainingRun]) -> list[Path]:
 def updates_of(path: Path) -> int:
     """Return the number of updates that a checkpoint stores, or 0."""
     from gtrans.checkpoints.reading import read_checkpoint
-    from gtrans.modules.file_values import reading  # see runs_of
+    from gtrans.modules.file_values import reading  # see _steps_of
 
     state = read_checkpoint(path, in_memory=False)
     with reading(path, "its number of updates"):
@@ -100,17 +105,19 @@ def labelled_paths(arguments: Sequence[str]) -> dict[str, list[str]]:
 
     Without ``LABEL=`` a folder is called by its name, and a file by its folder.
     """
-    labelled, unlabelled = dict[str, list[str]](), dict[str, Path]()
+    labelled: dict[str, list[str]] = {}
+    named_folders: dict[str, Path] = {}
     for argument in arguments:
         label, equals, path = argument.partition("=")
         if not equals or Path(argument).exists():
             path = argument
-            folder = Path(path).resolve()
-            folder = folder if folder.is_dir() else folder.parent
+            place = Path(path).resolve()
+            folder = place if place.is_dir() else place.parent
             label = folder.name
-            if unlabelled.setdefault(label, folder) != folder:
+            other = named_folders.setdefault(label, folder)
+            if other != folder:
                 raise GtransError(
-                    f"--path {unlabelled[label]} and {folder} have the same name '{label}'; name "
+                    f"--path {other} and {folder} have the same name '{label}'; name "
                     "them with --path LABEL=PATH."
                 )
         label = label.strip()
