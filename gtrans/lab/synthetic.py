@@ -31,7 +31,7 @@ from enum import Enum
 from functools import cached_property
 from itertools import combinations, count
 from string import Formatter
-from typing import Any
+from typing import Any, NamedTuple
 
 # --- words ---------------------------------------------------------------------------------------
 #
@@ -214,7 +214,7 @@ POOLS: dict[str, tuple[LexiconEntry, ...]] = {
     "frequency": FREQUENCIES,
     "degree": DEGREES,
 }
-"""Template field -> words it can be filled with."""
+"""Possible words of a template's fields."""
 
 
 # --- grammar -------------------------------------------------------------------------------------
@@ -234,16 +234,23 @@ class Role(Enum):
     CHOICE = "choice"
 
 
-ROLES: dict[str, tuple[Role, Role]] = {
-    "pronoun": (Role.THING, Role.IT),
-    "formality": (Role.YOU, Role.YOU),
-    "ellipsis": (Role.VERB, Role.DID),
-    "lexical": (Role.CHOICE, Role.CHOICE),
+class LinkRoles(NamedTuple):
+    """Roles of the sentence with a cue, and of the sentence that uses it."""
+
+    cue: Role
+    use: Role
+
+
+ROLES = {
+    "pronoun": LinkRoles(cue=Role.THING, use=Role.IT),
+    "formality": LinkRoles(cue=Role.YOU, use=Role.YOU),
+    "ellipsis": LinkRoles(cue=Role.VERB, use=Role.DID),
+    "lexical": LinkRoles(cue=Role.CHOICE, use=Role.CHOICE),
 }
-"""Phenomenon -> role of the sentence with the cue, role of the sentence that needs it."""
+"""By phenomenon."""
 
 CUES = {"pronoun": "source", "formality": "target", "ellipsis": "source", "lexical": "target"}
-"""Phenomenon -> side on which its cue stands."""
+"""The side of the cue, by phenomenon."""
 
 PHENOMENA = tuple(ROLES)
 
@@ -272,9 +279,10 @@ class Template:
 def _templates(lines: str) -> tuple[Template, ...]:
     """Read lines ``English | German``; a star sets ``acts``."""
     templates = []
-    for line in lines.strip().split("\n"):
-        source, target = line.strip().removeprefix("* ").split(" | ")
-        templates.append(Template(source, target, line.strip().startswith("* ")))
+    for indented in lines.strip().split("\n"):
+        line = indented.strip()
+        source, target = line.removeprefix("* ").split(" | ")
+        templates.append(Template(source, target, acts=line.startswith("* ")))
     return tuple(templates)
 
 
@@ -418,11 +426,11 @@ class _DocumentPlan:
 
     def fits(self, link: Link) -> bool:
         """Whether ``link`` leaves every link without a nearer cue."""
-        cue_role, use_role = ROLES[link.phenomenon]
-        mentions = [i for i, role in enumerate(self.roles) if role in (cue_role, use_role)]
+        roles = ROLES[link.phenomenon]
+        mentions = [number for number, role in enumerate(self.roles) if role in roles]
         cue_is_free = self.roles[link.cue] is Role.NEUTRAL
         use_is_free = self.roles[link.use] is Role.NEUTRAL
-        if cue_role is use_role and mentions:
+        if roles.cue is roles.use and mentions:
             # Every mention is the cue of the next one: the chain grows at its ends only.
             extends_end = link.cue == mentions[-1] and use_is_free
             extends_start = link.use == mentions[0] and cue_is_free
@@ -435,11 +443,14 @@ class _DocumentPlan:
         return not inside and not self.is_inside(link.phenomenon, link.use)
 
     def add(self, link: Link) -> None:
-        self.roles[link.cue], self.roles[link.use] = ROLES[link.phenomenon]
+        roles = ROLES[link.phenomenon]
+        self.roles[link.cue] = roles.cue
+        self.roles[link.use] = roles.use
         self.links.append(link)
 
     def is_inside(self, phenomenon: str, index: int) -> bool:
-        return any(link.phenomenon == phenomenon and link.spans(index) for link in self.links)
+        links = [link for link in self.links if link.phenomenon == phenomenon]
+        return any(link.spans(index) for link in links)
 
     def fitting_links(self, phenomenon: str, length: int) -> list[Link]:
         """Return links that fit and end in the first ``length`` sentences."""
@@ -466,18 +477,24 @@ _WANTED = {
 _LENGTHS = (2, 3, 4, 5, 6, 6, 6, 6, 6, 7, 7, 7, 7, 7, 8, 8, 8, 8, 8)
 
 
-def _plan_document(
-    rng: random.Random, length: int, ending: tuple[str, int] | None
-) -> _DocumentPlan:
+class Ending(NamedTuple):
+    """The last sentence of a document needs a cue ``distance`` sentences back."""
+
+    phenomenon: str
+    distance: int
+
+
+def _plan_document(rng: random.Random, length: int, ending: Ending | None) -> _DocumentPlan:
     plan = _DocumentPlan([Role.NEUTRAL] * length)
     # Sentences before this one may hold a pronoun. Its feminine form would look like a
     # nearer polite `Sie` between the two sentences of a closing formality link.
     no_pronoun_from = length
     if ending is not None:
-        phenomenon, distance = ending
-        plan.add(Link(phenomenon, length - 1 - distance, length - 1))
-        if phenomenon == "formality":
-            no_pronoun_from = length - 1 - distance
+        last = length - 1
+        cue = last - ending.distance
+        plan.add(Link(ending.phenomenon, cue, last))
+        if ending.phenomenon == "formality":
+            no_pronoun_from = cue
     wanted = []
     for name in PHENOMENA:
         for _ in range(rng.choice(_WANTED[name])):
@@ -524,13 +541,9 @@ class _WordDrawer:
 
 
 def generate_document(
-    rng: random.Random, length: int | None = None, ending: tuple[str, int] | None = None
+    rng: random.Random, length: int | None = None, ending: Ending | None = None
 ) -> SyntheticDocument:
-    """Draw a document of ``length`` sentences, or of a random length.
-
-    With ``ending=(phenomenon, distance)`` the last sentence needs a cue that is ``distance``
-    sentences back.
-    """
+    """Draw a document of ``length`` sentences, or of a random length."""
     plan = _plan_document(rng, length or rng.choice(_LENGTHS), ending)
     drawer = _WordDrawer(rng)
     shared: dict[Role, dict[str, LexiconEntry]] = {
@@ -591,8 +604,9 @@ def generate_items(
     for pair in range(number // 2):
         while True:
             length = distance + 1 + rng.randint(0, _LEAD)
-            document = generate_document(rng, length, (phenomenon, distance))
-            twins = _twins(rng, document, _GENDER_PAIRS[pair % len(_GENDER_PAIRS)])
+            document = generate_document(rng, length, Ending(phenomenon, distance))
+            genders = _GENDER_PAIRS[pair % len(_GENDER_PAIRS)]
+            twins = _twins(rng, document, genders)
             texts = [(*twin.source, *twin.target) for twin in twins]
             if seen.isdisjoint(texts):
                 break
@@ -632,4 +646,5 @@ def _twins(
 
 
 def _unnamed_things(document: SyntheticDocument, gender: str) -> list[Noun]:
-    return [thing for thing in THINGS if thing.gender == gender and not document.holds(thing)]
+    things = [thing for thing in THINGS if thing.gender == gender]
+    return [thing for thing in things if not document.holds(thing)]
