@@ -97,9 +97,9 @@ def read_contrapro(path: str | os.PathLike[str], options: ReadOptions) -> list[I
         texts = sorted(path.glob(f"*{_TEXT}*"))
     else:
         texts = [path] if name.endswith(_TEXT) else []
+    if len(texts) > 1:
+        raise GtransError(f"{path}: must hold one file *{_TEXT}, but holds {len(texts)}.")
     if texts:
-        if len(texts) > 1:
-            raise GtransError(f"{path}: must hold one file *{_TEXT}, but holds {len(texts)}.")
         prefix = str(texts[0]).removesuffix(".gz").removesuffix(_TEXT)
         lines = _converted_lines(prefix, options.context)
     elif path.is_dir() or name == "en.txt":
@@ -119,9 +119,9 @@ def _text_item(lines: _ExampleLines, group: _LineGroup, context: int) -> Item:
     candidates = lines.targets[group.start : group.stop]
     texts = [sources[0], *candidates]
     columns = list(zip(*texts, strict=False))
-    same_sources = set(sources) == {sources[0]}
-    same_lengths = len({len(text) for text in texts}) == 1
-    if not same_sources or not same_lengths or not all(columns[-1]):
+    lengths = {len(text) for text in texts}
+    has_one_source = set(sources) == {sources[0]}
+    if not has_one_source or len(lengths) > 1 or not all(columns[-1]):
         raise GtransError(
             f"{lines.file}:{group.start + 1}: the lines of an example must have equal sources, as "
             "many sentences as these, and none that is empty but in the context."

@@ -105,7 +105,8 @@ class Table:
                 kept.update(row.ensemble)
                 if row.against:
                     kept.add(row.against)
-        return replace(self, rows={label: row for label, row in self.rows.items() if label in kept})
+        rows = {label: row for label, row in self.rows.items() if label in kept}
+        return replace(self, rows=rows)
 
 
 @cache
@@ -327,7 +328,8 @@ class ExperimentPlan:
     @cache  # noqa: B019 # a process has one plan
     def corpus(self, name: str) -> ParallelText:
         """Return the text of a corpus; GtransError if it is missing."""
-        made = ParallelText(name, Path("corpora", name), "valid", *self.sizes["pair"])
+        source, target = self.sizes["pair"]
+        made = ParallelText(name, Path("corpora", name), "valid", source, target)
         if name in self.sizes.get("synthetic", {}):
             return made
         if self.data is None:
@@ -337,8 +339,9 @@ class ExperimentPlan:
             folder = self.data / name_of(name)
         if not folder.is_dir() and name in self.sizes.get("assembled", ()):
             return made
-        languages = self.sizes.get("languages", {}).get(name, self.sizes["pair"])
-        return replace(find_text(folder, *languages), name=name)
+        pairs = self.sizes.get("languages", {})
+        source, target = pairs.get(name, (source, target))
+        return replace(find_text(folder, source, target), name=name)
 
     # -- models
 
@@ -517,11 +520,13 @@ class ExperimentPlan:
 
 
 def _counted_corpora(table: Table, corpora: Sequence[str]) -> list[PlannedRow]:
-    labels = dict(zip(table.corpora, table.printed.get("rows", ()), strict=False))
+    printed_labels = table.printed.get("rows", ())
+    labels = dict(zip(table.corpora, printed_labels, strict=False))
     rows = []
     for name in corpora:
         row = TableRow(labels.get(name, name))
-        rows.append(PlannedRow(row, name, [PlannedRun(row, name, seed=0)]))
+        run = PlannedRun(row, name, seed=0)
+        rows.append(PlannedRow(row, name, [run]))
     return rows
 
 

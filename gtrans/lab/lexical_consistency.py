@@ -206,7 +206,8 @@ class ConsistencyJudge:
         self._shape = [len(document) for document in sources]
         self._source: list[list[str]] = []
         for sentence in chain.from_iterable(sources):
-            cores = [_EDGES.sub("", word) for word in segment(sentence.lower())]
+            words = segment(sentence.lower())
+            cores = [_EDGES.sub("", word) for word in words]
             self._source.append([core for core in cores if core])
         self._frequency = Counter[str]()
         for words in self._source:

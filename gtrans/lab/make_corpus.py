@@ -107,17 +107,20 @@ def write_corpus(
             f"`--items` must be even and at least 2, but is {items}; items come in pairs."
         )
     check_output_folder("--out", out)
-    sets = {phenomenon: _contrastive_items(seed, phenomenon, items) for phenomenon in PHENOMENA}
-    sources: set[tuple[str, ...]] = set()
-    for entries in sets.values():
-        for item in entries:
-            sources.add(tuple(item["source"]))
-    splits = _splits(seed, docs, sources)
+    sets = {}
+    item_sources: set[tuple[str, ...]] = set()
+    for phenomenon in PHENOMENA:
+        sets[phenomenon] = _contrastive_items(seed, phenomenon, items)
+        for item in sets[phenomenon]:
+            item_sources.add(tuple(item["source"]))
+    splits = _splits(seed, docs, item_sources)
 
     files: dict[str, str] = {}
     for split, documents in splits.items():
-        files[f"{split}.en"] = _plain_text([document.source for document in documents], join)
-        files[f"{split}.de"] = _plain_text([document.target for document in documents], join)
+        sources = [document.source for document in documents]
+        targets = [document.target for document in documents]
+        files[f"{split}.en"] = _plain_text(sources, join)
+        files[f"{split}.de"] = _plain_text(targets, join)
     for phenomenon, entries in sets.items():
         lines = [json.dumps(item, ensure_ascii=False) for item in entries]
         files[f"contrastive/{phenomenon}.jsonl"] = "\n".join(lines) + "\n"
