@@ -101,26 +101,26 @@ def score_systems(score_input: ScoreInput) -> ScoreResult:
     """Return the percentage of right translations, of all examples and by rule."""
     evalset = score_input.args.ctxpro
     examples = read_examples(evalset)
-    rights = {}
+    right_by_system = {}
     for name, path in score_input.files.items():
         sentences = read_translations(path, len(examples), evalset)
         right = []
         for sentence, example in zip(sentences, examples, strict=True):
             right.append(is_right(sentence, example.expected))
-        rights[name] = np.array(right, float)
+        right_by_system[name] = np.array(right, float)
     notes = []
     if not any(example.document for example in examples):
         notes.append(
             "ctxpro: the set names no documents, so examples count as independent; if several are "
             "of one film, intervals are too narrow and p-values too small"
         )
-    rules = _score_rules(examples, rights)
+    rules = _score_rules(examples, right_by_system)
     details = {name: {"rules": scores} for name, scores in rules.items()}
     table = aligned(_rule_rows(rules), [0])
-    return ScoreResult([_measurement(examples, rights)], notes, details, table)
+    return ScoreResult([_measurement(examples, right_by_system)], notes, details, table)
 
 
-def _measurement(examples: Sequence[Example], rights: Mapping[str, Array]) -> Measurement:
+def _measurement(examples: Sequence[Example], right_by_system: Mapping[str, Array]) -> Measurement:
     # Examples of one film are not independent; one without a name is a film of its own.
     films: dict[str | int, int] = {}
     ids = []
@@ -128,7 +128,7 @@ def _measurement(examples: Sequence[Example], rights: Mapping[str, Array]) -> Me
         ids.append(films.setdefault(example.document or number, len(films)))
     order = np.argsort(ids, kind="stable")
     statistics = {}
-    for name, right in rights.items():
+    for name, right in right_by_system.items():
         counts = np.stack([right, np.ones_like(right)], 1)
         statistics[name] = counts[order]
     return Measurement(
@@ -147,18 +147,20 @@ _Scores = dict[str, dict[str, Any]]
 """Score and numbers by rule."""
 
 
-def _score_rules(examples: Sequence[Example], rights: Mapping[str, Array]) -> dict[str, _Scores]:
+def _score_rules(
+    examples: Sequence[Example], right_by_system: Mapping[str, Array]
+) -> dict[str, _Scores]:
     numbers: dict[str, list[int]] = {}
     for number, example in enumerate(examples):
         numbers.setdefault(example.rule, []).append(number)
     rules: dict[str, _Scores] = {}
-    for name, right in rights.items():
+    for name, right in right_by_system.items():
         rules[name] = {}
         for rule, chosen in numbers.items():
-            chosen_rights = right[chosen]
+            chosen_right = right[chosen]
             rules[name][rule] = {
-                "score": 100 * chosen_rights.mean(),
-                "right": int(chosen_rights.sum()),
+                "score": 100 * chosen_right.mean(),
+                "right": int(chosen_right.sum()),
                 "examples": len(chosen),
             }
     return rules

@@ -521,8 +521,8 @@ class _DeciderSearch:
             target_layout = layouts[1]
             sentences = target_layout.choose(target_layout.sentence, real)
             row_sentence = searched.sentence - place.scored_span.begin - place.span.target.start
-            at = sentences.eq(row_sentence).nonzero()[:, 0]
-            value = _gain_over_rival(searched, scores[real], target[real], at)
+            positions = sentences.eq(row_sentence).nonzero()[:, 0]
+            value = _gain_over_rival(searched, scores[real], target[real], positions)
             states = [embedded[side][0] for side in SIDES]
             gradients = torch.autograd.grad(value, states)
             for n, side in enumerate(SIDES):
@@ -563,14 +563,16 @@ class _DeciderSearch:
             offset += len(encoded.split())
 
 
-def _gain_over_rival(searched: SearchedWord, scores: Tensor, tokens: Tensor, at: Tensor) -> Tensor:
+def _gain_over_rival(
+    searched: SearchedWord, scores: Tensor, tokens: Tensor, positions: Tensor
+) -> Tensor:
     """Return the log-probability of a word minus its rival's.
 
-    ``scores``: ``(tokens, entries)``; ``at``: places of its sentence's tokens.
+    ``scores`` is ``(tokens, entries)``; ``positions`` are the tokens of its sentence.
     """
-    inside = at[searched.subwords.start : searched.subwords.stop]
+    inside = positions[searched.subwords.start : searched.subwords.stop]
     own = scores[inside, tokens[inside]].sum()
-    rival: Tensor = scores[at[searched.decisive], searched.rival]
+    rival: Tensor = scores[positions[searched.decisive], searched.rival]
     return own - rival
 
 

@@ -200,9 +200,9 @@ class ConsistencyJudge:
         self._tokenize = tokenize
         # Empty for words without letters; cached, because most words are in all translations.
         self._stem = cache(lambda word: stem(word) if _letters(word) else "")
-        self._document: list[int] = []
+        self._document_of: list[int] = []
         for number, document in enumerate(sources):
-            self._document += [number] * len(document)
+            self._document_of += [number] * len(document)
         self._shape = [len(document) for document in sources]
         self._source: list[list[str]] = []
         for sentence in chain.from_iterable(sources):
@@ -227,7 +227,7 @@ class ConsistencyJudge:
         # By document and term.
         occurrences: defaultdict[tuple[int, str], list[_Occurrence]] = defaultdict(list)
         for occurrence in self._occurrences(target):
-            document = self._document[occurrence.sentence]
+            document = self._document_of[occurrence.sentence]
             occurrences[document, occurrence.term].append(occurrence)
         consistent = [0] * len(self._shape)
         shared = [0] * len(self._shape)

@@ -21,7 +21,7 @@ from gtrans.files import check_output, replacing
 from gtrans.messages import aligned, finite, json_text, print_lines, with_schema
 
 Kind = Literal["line", "limit", "bars"]
-X = float | str
+XValue = float | str  # a place on the x axis: a number or a category
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Point:
         low, high: its interval, or the smallest and the largest run.
     """
 
-    x: X
+    x: XValue
     y: float
     low: float | None = None
     high: float | None = None
@@ -80,9 +80,9 @@ class Figure:
     facts: dict[str, Any] = field(default_factory=dict)
 
 
-def mean_of_runs(runs: Iterable[Sequence[tuple[X, float]]]) -> tuple[Point, ...]:
+def mean_of_runs(runs: Iterable[Sequence[tuple[XValue, float]]]) -> tuple[Point, ...]:
     """Return the mean, smallest and largest value at each ``x``, of the runs that have it."""
-    values_by_x: dict[X, list[float]] = defaultdict(list)
+    values_by_x: dict[XValue, list[float]] = defaultdict(list)
     for run in runs:
         for x, y in run:
             values_by_x[x].append(y)
@@ -94,7 +94,7 @@ def shades(count: int) -> list[float]:
     return [number / max(count - 1, 1) for number in range(count)]
 
 
-def _mean(x: X, values: Sequence[float]) -> Point:
+def _mean(x: XValue, values: Sequence[float]) -> Point:
     if len(values) == 1:
         return Point(x, values[0])
     return Point(
@@ -397,8 +397,8 @@ def tables(figure: Figure) -> list[str]:
 
 def _panel_rows(panel: Panel) -> list[tuple[str, ...]]:
     titles = [panel.x_label]
-    points_by_x: list[dict[X, Point]] = []
-    places: dict[X, None] = {}
+    points_by_x: list[dict[XValue, Point]] = []
+    places: dict[XValue, None] = {}
     for series in panel.series:
         titles.append(series.label or panel.y_label)
         points = {point.x: point for point in series.points}
@@ -411,14 +411,14 @@ def _panel_rows(panel: Panel) -> list[tuple[str, ...]]:
     return rows
 
 
-def _in_order(places: Iterable[X]) -> list[X]:
+def _in_order(places: Iterable[XValue]) -> list[XValue]:
     xs = list(places)
     if not any(isinstance(x, str) for x in xs):
         xs.sort(key=float)
     return xs
 
 
-def _x_cell(x: X) -> str:
+def _x_cell(x: XValue) -> str:
     if isinstance(x, str):
         return x
     return f"{x:,.6g}" if x % 1 else f"{int(x):,}"

@@ -29,7 +29,7 @@ from gtrans.lab.plots import (
     Figure,
     Panel,
     Series,
-    X,
+    XValue,
     add_plot,
     check_figure,
     mean_of_runs,
@@ -219,7 +219,7 @@ def gain_figure(models: Sequence[MemoryGain]) -> Figure:
                 f"{first.path} is a {first.system}, {other.path} a {other.system}; a line is of "
                 "one system, so analyse them in two calls."
             )
-    runs: dict[str, list[list[tuple[X, float]]]] = {kind: [] for kind in KINDS}
+    runs: dict[str, list[list[tuple[XValue, float]]]] = {kind: [] for kind in KINDS}
     facts = []
     for model in models:
         gains = model.means()

@@ -20,7 +20,7 @@ from gtrans.lab.plots import (
     Panel,
     Point,
     Series,
-    X,
+    XValue,
     add_figure,
     check_figure,
     mean_of_runs,
@@ -182,7 +182,7 @@ def by_part(files: Sequence[PlottedScores], part: str, baseline: str | None) -> 
     yield Panel("sentences", x_label, "sentences", (bars,))
 
 
-def _score_curve(seed: _SeedScores) -> list[tuple[X, float]]:
+def _score_curve(seed: _SeedScores) -> list[tuple[XValue, float]]:
     return [(name, score.point.y) for name, score in seed.parts.items()]
 
 
@@ -214,7 +214,7 @@ def _differences(
         )
     curves = []
     for seed, baseline_seed in zip(own, other, strict=True):
-        curve: list[tuple[X, float]] = []
+        curve: list[tuple[XValue, float]] = []
         for name, score in seed.parts.items():
             if name in baseline_seed.parts:
                 baseline_score = baseline_seed.parts[name]
