@@ -29,12 +29,12 @@ from gtrans.models.base.encoder import AttentionKinds
 from gtrans.models.base.model import DocumentModel, InputSpec, reads_plain_documents
 from gtrans.models.base.options import UnitTransformerConfig
 from gtrans.models.base.presets import PLAIN_SWITCHES, register_system, sizes
-from gtrans.modules.transformer import KINDS, LayerSpec
+from gtrans.modules.transformer import ATTENTION_KINDS, LayerSpec
 from gtrans.option_types import START, option
 
 logger = logging.getLogger(__name__)
 
-_TopAttention = ChoiceEnum(list(KINDS))
+_TopAttention = ChoiceEnum(list(ATTENTION_KINDS))
 
 
 @dataclass

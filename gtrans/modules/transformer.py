@@ -102,7 +102,7 @@ class Pairs:
 # Called after every attention with its weights (heads, queries, keys) and who attends to whom.
 WeightObserver = Callable[[Tensor, AttentionPlan | Pairs], None]
 
-KINDS = ("group", "global", "combined")
+ATTENTION_KINDS = ("group", "global", "combined")
 
 
 class MultiheadAttention(nn.Module):
@@ -522,7 +522,7 @@ class LayerSpec:
         return nn.LayerNorm(self.dim, self.norm_eps)
 
     def attention(self, kind: str) -> DocumentAttention:
-        """Return a new attention; ``kind``: one of :data:`KINDS`."""
+        """Return a new attention; ``kind``: one of :data:`ATTENTION_KINDS`."""
         return DocumentAttention(
             self.dim,
             self.heads,

@@ -12,7 +12,7 @@ from support.gtransformer_equations import (
     group_tags,
 )
 
-from gtrans.modules.transformer import KINDS, DocumentAttention
+from gtrans.modules.transformer import ATTENTION_KINDS, DocumentAttention
 
 BOS, PAD, EOS = 0, 1, 2
 # two documents: 3 and 2 sentences on each side, of unequal lengths
@@ -37,7 +37,7 @@ def test_the_mask_is_gamma_where_tags_differ():
 
 
 @pytest.mark.parametrize("backend", ["regroup", "dense"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ATTENTION_KINDS)
 @pytest.mark.parametrize("where", ["encoder", "decoder", "cross"])
 def test_what_the_models_run_is_the_equation(kind, where, backend):
     torch.manual_seed(1)

@@ -28,7 +28,7 @@ class StackDesign:
 
     Attributes:
         self_kinds, cross_kinds: of every layer, the bottom layer first, one of
-            :data:`gtrans.modules.transformer.KINDS`.
+            :data:`gtrans.modules.transformer.ATTENTION_KINDS`.
         fusion: builds the fusion of layers.
         by_sentence: positions restart in every sentence.
         has_combined_attention: some layer, of either side, has combined attention.
