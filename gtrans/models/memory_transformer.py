@@ -55,7 +55,7 @@ class MemoryConfig:
 
 
 class RecurrentMemories(DocumentModel):
-    """Base, before a system's class, of systems with memories in layers."""
+    """Mixin, before a system's class, that gives its layers memories."""
 
     @classmethod
     def check(cls, cfg: Any, task: Any) -> None:
@@ -78,17 +78,19 @@ class RecurrentMemories(DocumentModel):
         if not chosen:
             return
         self.memory_spec = MemorySpec(cfg.memory_size, cfg.memory_bptt, str(cfg.memory_output))
-        stacks: dict[str, Any] = {side: getattr(self, side) for side in chosen}
-        places: list[tuple[str, int]] = []
+        in_use: list[tuple[str, int]] = []
+        left_out: list[tuple[str, int]] = []
         for side, layers in chosen.items():
-            places += [(side, layer) for layer in layers]
-        in_use = [(side, layer) for side, layer in places if layer < stacks[side].used_layers]
-        left_out = [place for place in places if place not in in_use]
-        numbered = in_use + left_out
-        for side, layer in places:
-            own = stacks[side].layers[layer]
-            number = numbered.index((side, layer))
-            own.memory = RecurrentMemory(own.spec, self.memory_spec, number)
+            used_layers = getattr(self, side).used_layers
+            for layer in layers:
+                places = in_use if layer < used_layers else left_out
+                places.append((side, layer))
+        numbers = {place: number for number, place in enumerate(in_use + left_out)}
+        for side, layers in chosen.items():
+            for layer in layers:
+                module = getattr(self, side).layers[layer]
+                number = numbers[side, layer]
+                module.memory = RecurrentMemory(module.spec, self.memory_spec, number)
 
 
 def _chosen_layers(cfg: Any) -> dict[str, list[int]]:
@@ -101,7 +103,7 @@ def _chosen_layers(cfg: Any) -> dict[str, list[int]]:
 
 
 def parse_layers(text: str, layers: int) -> list[int]:
-    """Return the layers that ``--memory-layers TEXT`` means on a side with ``layers``."""
+    """Return the numbers in ``--memory-layers TEXT``, for a side with so many ``layers``."""
     if text == "top":
         text = str(layers - 1)
     elif text == "all":
