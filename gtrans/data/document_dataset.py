@@ -218,6 +218,7 @@ class DocumentDataset(FairseqDataset):
         """Batch as fairseq does; a unit above ``max_tokens`` is a batch of its own."""
         tokens = self.num_tokens_vec(indices)
         if max_tokens is not None:
+            # fairseq rejects longer units; with this size, each fills a batch.
             tokens = np.minimum(tokens, max_tokens)
         batches = data_utils.batch_by_size(
             indices,
@@ -227,10 +228,12 @@ class DocumentDataset(FairseqDataset):
             max_sentences=max_sentences,
             required_batch_size_multiple=required_batch_size_multiple,
         )
-        # fairseq drops the last batch if its size is not such a multiple.
+        # fairseq drops a last batch whose size is no required multiple.
         in_batches = sum(len(batch) for batch in batches)
         rest = indices[in_batches:]
-        return [*batches, rest] if len(rest) else batches
+        if not len(rest):
+            return batches
+        return [*batches, rest]
 
     @property
     def can_reuse_epoch_itr_across_epochs(self) -> bool:
