@@ -61,7 +61,7 @@ class History:
     Attributes:
         source: the encoder's states of sentences.
         target: the decoder's states of translations, ``(words, layer groups * dim)``.
-        encoded: the current sentences, until they are translated.
+        encoded: the current sentences without context, until they are translated.
     """
 
     source: list[PackedContext] = field(default_factory=list)
@@ -141,7 +141,7 @@ class HanEncoder(Encoder):
         Args:
             src_tokens: ``(batch, length)``, padded on either side.
             src_lengths: unused.
-            memory: the sentences before each row, a single sentence.
+            memory: the sentences before each row, if rows are single sentences.
             plan: None: it is made now.
         """
         if plan is None:

@@ -95,7 +95,7 @@ class BertEncoder(Encoder):
 
 
 class BertSourceTransformer(DocumentModel):
-    """Base, before a system's class, of systems with a :class:`BertEncoder`."""
+    """Mixin, before a system's class, for a :class:`BertEncoder`."""
 
     encoder: BertEncoder
 

@@ -281,15 +281,20 @@ class DocumentModel(FairseqEncoderDecoderModel):
         """
         flow = self._flow(memory)
         source = {"src_tokens": src_tokens, **source}
-        whole = {**source, "prev_output_tokens": prev_output_tokens, "source_of_row": source_of_row}
+        net_input = {
+            **source,
+            "prev_output_tokens": prev_output_tokens,
+            "source_of_row": source_of_row,
+        }
         if plan is None or source_of_row is not None:
-            planned = self.planner.on_device(whole)
+            planned = self.planner.on_device(net_input)
         else:
             # fairseq has moved the tensors of net_input, but leaves objects where they are.
             planned = to_device(plan, src_tokens.device)
         if self.memory_spec is not None and flow is not None and torch.is_grad_enabled():
+            # The gradient of a memory ends some steps back (MemorySpec.passes).
             for _ in range(self.memory_spec.passes - 1):
-                self._read(whole, flow, planned)
+                self._read(net_input, flow, planned)
         encoded = self.encode({**source, "memory": flow, "plan": planned})
         if source_of_row is not None:
             encoded = encoded.reordered(source_of_row)
@@ -367,8 +372,8 @@ class DocumentModel(FairseqEncoderDecoderModel):
     def begin_decoding(self, source: Mapping[str, Any], beam: int) -> DecodeState:
         """Encode a batch and begin a search with ``beam`` hypotheses for each source.
 
-        ``source``: ``net_input`` without the decoder's input. All hypotheses go on behind ``prefix
-        (documents, longest)``, decoder input of whole sentences, padded on the right. In models
+        ``source``: ``net_input`` without the decoder's input. With ``prefix (documents, longest)``,
+        decoder input of whole sentences, padded on the right, hypotheses go on behind it. In models
         with memories every source is one step and begins with ``memory``.
         """
         flow = self._flow(source.get("memory"))
