@@ -129,7 +129,7 @@ _PICKED = "it decides which checkpoints are averaged"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of ``gtrans adapt``."""
+    """Declare the options."""
     parser.add_argument(
         "--path", type=Path, required=True, metavar="CKPT", help="the sentence model"
     )

@@ -24,7 +24,7 @@ NEEDS = ENGINE
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of ``gtrans average``."""
+    """Declare the options."""
     parser.add_argument(
         "inputs",
         type=Path,

@@ -72,7 +72,7 @@ MODEL = "model"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of ``gtrans contrast``."""
+    """Declare the options."""
     add_lab_readers()
     files = parser.add_argument_group("files")
     add_model_files(files, required=False)

@@ -30,7 +30,7 @@ NEEDS = ENGINE
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of ``gtrans convert``."""
+    """Declare the options."""
     parser.add_argument(
         "--from",
         dest="program",

@@ -56,7 +56,7 @@ OWN_FILES = ("\t".join(COLUMNS), '{"document": ')
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of ``gtrans cxmi``."""
+    """Declare the options."""
     files = parser.add_argument_group("files")
     add_model_files(files)
     files.add_argument(

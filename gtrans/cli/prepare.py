@@ -32,7 +32,7 @@ NEEDS = ENGINE
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags of ``gtrans prepare``."""
+    """Declare the options."""
     corpus = parser.add_argument_group("corpus")
     text = parser.add_argument_group("text")
     groups = {

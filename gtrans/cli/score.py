@@ -114,7 +114,7 @@ def _metric(name: str) -> str:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of ``gtrans score``."""
+    """Declare the options."""
     add_lab_columns()
     _add_files(parser.add_argument_group("files"))
     _add_metrics(parser.add_argument_group("metrics, tokeniser and case"))

@@ -18,7 +18,7 @@ NEEDS = ENGINE
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of ``gtrans show``."""
+    """Declare the options."""
     parser.add_argument("path", type=Path, metavar="CKPT|DIR", help="checkpoint, or run folder")
     parser.add_argument("--json", action="store_true", help="write JSON to standard output")
 

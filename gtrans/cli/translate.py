@@ -50,7 +50,7 @@ NEEDS = ENGINE
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags of ``gtrans translate``."""
+    """Declare the options."""
     files = parser.add_argument_group("files")
     add_model_files(files)
     files.add_argument(

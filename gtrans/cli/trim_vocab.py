@@ -26,7 +26,7 @@ NEEDS = ENGINE
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of ``gtrans trim-vocab``."""
+    """Declare the options."""
     parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="prepared corpus")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write")
     parser.add_argument(
