@@ -97,14 +97,17 @@ class DocumentTranslationTask(FairseqTask):
         self._target_entries = len(target)
         self._contexts = SourceContexts(cfg, source)
         self._fingerprint: Optional[ModelFingerprint] = None
-        self._stored: Optional[ModelFingerprint] = None  # of the checkpoint that replaces the data
+        # Of a checkpoint in place of a data folder.
+        self._stored_fingerprint: Optional[ModelFingerprint] = None
+        # Of the checkpoint whose model is built next.
+        self._checkpoint_state: Optional[dict[str, Any]] = None
+        # Of the first checkpoint of an ensemble, which the others must fit.
+        self._unit_options: Optional[dict[str, Any]] = None
+        self._first_fingerprint: Optional[ModelFingerprint] = None
+        self._model: Any = None  # in training
         self._pipelines: dict[str, TextPipeline] = {}
-        self._state_to_check: Optional[dict[str, Any]] = None  # of the next model's checkpoint
-        self._units: Optional[dict[str, Any]] = None  # of the models that were built
-        self._first: Optional[ModelFingerprint] = None  # of the first of these
-        self._model: Any = None
-        self._lines: Optional[LineBuffer] = None  # of fairseq-interactive
-        self._longest = (sys.maxsize, sys.maxsize)
+        self._interactive_lines: Optional[LineBuffer] = None
+        self._most_tokens = (sys.maxsize, sys.maxsize)  # of a unit, on both sides
         self.bert: Optional[BertPart] = None
         self.parts: list[TaskPart] = []
         self.plans_runs = True
@@ -129,7 +132,7 @@ class DocumentTranslationTask(FairseqTask):
         source, target = languages
         task = cls(cfg, read_dictionary(folder, source), read_dictionary(folder, target))
         if root is not None and not trains(root):
-            task._lines = lines_of(root)
+            task._interactive_lines = lines_of(root)
         return task
 
     @classmethod
@@ -142,7 +145,7 @@ class DocumentTranslationTask(FairseqTask):
         source = fingerprint.source.dictionary(added=False)
         target = fingerprint.target.dictionary(added=False)
         task = cls(cfg, source, target)
-        task._stored = fingerprint
+        task._stored_fingerprint = fingerprint
         return task
 
     @property
@@ -158,22 +161,22 @@ class DocumentTranslationTask(FairseqTask):
     @property
     def data_folder(self) -> Path:
         """The first data folder, or a temporary folder with a checkpoint's files."""
-        if self._stored is None:
+        if self._stored_fingerprint is None:
             return Path(data_folders(self.cfg)[0])
         return self._temporary_folder
 
     @cached_property
     def _temporary_folder(self) -> Path:
-        assert self._stored is not None
-        folder = self._stored.data_folder()
+        assert self._stored_fingerprint is not None
+        folder = self._stored_fingerprint.data_folder()
         atexit.register(folder.cleanup)
         return Path(folder.name)
 
     @cached_property
     def preparation(self) -> Optional[Preparation]:
         """How text becomes tokens, if the data folder says it."""
-        if self._stored is not None:
-            return self._stored.preparation
+        if self._stored_fingerprint is not None:
+            return self._stored_fingerprint.preparation
         return Preparation.read(self.data_folder) if self.cfg.data else None
 
     def pipeline(self, lang: str) -> TextPipeline:
@@ -212,7 +215,7 @@ class DocumentTranslationTask(FairseqTask):
     @property
     def fingerprint(self) -> ModelFingerprint:
         """The fingerprint of the model, fixed when it is built."""
-        fixed = self._fingerprint or self._stored
+        fixed = self._fingerprint or self._stored_fingerprint
         if fixed is not None:
             return fixed
         preparation = self.preparation
@@ -233,43 +236,43 @@ class DocumentTranslationTask(FairseqTask):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Keep the state of a checkpoint until its model is built."""
-        self._state_to_check = state_dict
+        self._checkpoint_state = state_dict
         self.published = published({"task_state": state_dict})
 
     def _check_recorded(self) -> None:
-        state = self._state_to_check
-        self._state_to_check = None
+        state = self._checkpoint_state
+        self._checkpoint_state = None
         if state is None:
             return
         recorded = ModelFingerprint.of_state(state, "the checkpoint")
         if recorded is None:
             report_missing_fingerprint("the checkpoint")
             return
-        self._first = self._first or recorded
+        self._first_fingerprint = self._first_fingerprint or recorded
         differences = recorded.differences(self.fingerprint)
-        if differences and self._stored is None:
+        if differences and self._stored_fingerprint is None:
             raise GtransError(
                 f"the checkpoint was not made with '{self.data_folder}', it has other "
                 f"{'; '.join(differences)}; give the data folder it was trained with (`gtrans "
                 "translate` needs none)."
             )
-        _check_together([f"other {part}" for part in recorded.differences(self._first)])
+        _check_together([f"other {part}" for part in recorded.differences(self._first_fingerprint)])
 
     def _adopt(self, cfg: Any) -> None:
         """Take over the unit in the model options of a checkpoint."""
         trained = f"{cfg.get('source_lang')}-{cfg.get('target_lang')}"
         here = f"{self.cfg.source_lang}-{self.cfg.target_lang}"
         if cfg.get("source_lang") and trained != here:
-            if self._stored is not None:
+            if self._stored_fingerprint is not None:
                 _check_together([f"languages {trained}, not {here}"])
             raise GtransError(
                 f"the checkpoint translates {trained}, but the languages of the data folder are "
                 f"{here}; give --source-lang and --target-lang, or another folder."
             )
         units = _units_of(cfg)
-        if self._units is not None:
-            _check_together(unit_differences(units, self._units))
-        self._units = units
+        if self._unit_options is not None:
+            _check_together(unit_differences(units, self._unit_options))
+        self._unit_options = units
         read_everything(self.cfg)
         with open_dict(self.cfg):
             for name in UNIT_FIELDS:
@@ -289,7 +292,7 @@ class DocumentTranslationTask(FairseqTask):
         target = UsedEntries(self._target, self._target_entries)
         reader = SplitReader(self.cfg, source, target, self.bert)
         with working_on(f"{self.cfg.data}, split '{split}'"):
-            dataset = reader.read(split, self.examples, self._longest, epoch)
+            dataset = reader.read(split, self.examples, self._most_tokens, epoch)
         self.datasets[split] = dataset
         for part in self.parts:
             part.loaded(split, dataset)
@@ -322,7 +325,7 @@ class DocumentTranslationTask(FairseqTask):
         self._use_bert(model_type, cfg, from_checkpoint)
         self._check_recorded()
         model = super().build_model(cfg, from_checkpoint)
-        self._longest = model.max_positions()
+        self._most_tokens = model.max_positions()
         self._model = None if from_checkpoint else model
         if not from_checkpoint:
             self._fingerprint = None
@@ -530,9 +533,9 @@ class DocumentTranslationTask(FairseqTask):
                 "fairseq-interactive reads prepared text, but this model needs plain text for "
                 "BERT; use `gtrans translate --input -`."
             )
-        if self._lines is None:
-            self._lines = LineBuffer(flush=True)
-        documents = encode_documents(self._lines.add(lines), encode_fn, self._source)
+        if self._interactive_lines is None:
+            self._interactive_lines = LineBuffer(flush=True)
+        documents = encode_documents(self._interactive_lines.add(lines), encode_fn, self._source)
         lengths = []
         for document in documents:
             lengths.append(sum(len(sentence.ids) for sentence in document))
