@@ -58,7 +58,7 @@ _SENTENCE, _CONTINUED, _DOCUMENT = "sentence", "continued", "document"
 _METRIC = "d_bleu"
 _BEST = 3  # checkpoints of an average
 # Options of a model that are taken from the checkpoint; only the dropout may be changed.
-_VALUES = [
+_VALUE_OPTIONS = [
     "encoder_layers",
     "decoder_layers",
     "encoder_embed_dim",
@@ -71,7 +71,7 @@ _VALUES = [
     "sinusoid",
     "dropout",
 ]
-_SWITCHES = [
+_SWITCH_OPTIONS = [
     "encoder_normalize_before",
     "decoder_normalize_before",
     "no_decoder_final_norm",
@@ -95,9 +95,16 @@ _TRAINING = f"""
 """.split()
 _BETAS = ["--adam-betas", "(0.9, 0.98)"]
 _SENTENCES = ["--unit", "sentence"]
-_DOCUMENTS = ["--unit", "document", "--positions", "sentence", "--gate-bias", "3"]
-_DOCUMENTS.append("--copy-local-to-global")
-_WHICH = {
+_DOCUMENTS = [
+    "--unit",
+    "document",
+    "--positions",
+    "sentence",
+    "--gate-bias",
+    "3",
+    "--copy-local-to-global",
+]
+_TITLES = {
     _SENTENCE: "the sentence model",
     _CONTINUED: "the sentence model, continued",
     _DOCUMENT: "the document model",
@@ -125,7 +132,7 @@ _DECIDED = {
 _MAY_CHANGE = ["--save-interval", "--validate-interval"]
 _SHORT = {"-a": "--arch", "-s": "--source-lang", "-t": "--target-lang"}
 _FROM_CHECKPOINT = "it is taken from `--path`"
-_PICKED = "it decides which checkpoints are averaged"
+_DECIDES_AVERAGES = "it decides which checkpoints are averaged"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -165,7 +172,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--choose",
-        choices=list(_WHICH),
+        choices=list(_TITLES),
         help="the model that becomes best.pt, whatever the scores say",
     )
     parser.add_argument("--cpu", action="store_true", help="use the CPU even if there is a GPU")
@@ -175,7 +182,7 @@ def run(args: argparse.Namespace) -> None:
     """Prepare, train, average, translate and score; skip finished steps."""
     _check_passed_on(args.passed_on)
     sizes = _options_of(args.path, (args.source_lang, args.target_lang))
-    stopping, choosing = _split(args)
+    stopping, choosing = _split_development_set(args)
     data = args.out / "data"
     languages = ["--source-lang", args.source_lang, "--target-lang", args.target_lang]
     texts = ["--train", *args.train, "--valid", stopping]
@@ -187,21 +194,21 @@ def run(args: argparse.Namespace) -> None:
         _CONTINUED: _trained(_CONTINUED, data, [*sizes, *_SENTENCES], args),
         _DOCUMENT: _trained(_DOCUMENT, data, [*sizes, *_DOCUMENTS], args),
     }
-    is_possible = choosing != stopping
-    part = "the documents that choose" if is_possible else "too small to choose"
+    can_choose = choosing != stopping
+    part = "the documents that choose" if can_choose else "too small to choose"
     print_lines("", f"Development set, {part}:")
     verdicts = _compared("valid", choosing, models, args)
     chosen = _SENTENCE
     if args.choose:
         chosen = args.choose
-    elif is_possible:
+    elif can_choose:
         chosen = choose(_SENTENCE, verdicts)
     copy_file(models[chosen], args.out / "best.pt")
     held_out: list[Verdict] = []
     if args.test is not None:
         print_lines("", "Test set:")
         held_out = _compared("test", args.test, models, args)
-    line = conclusion(chosen, verdicts, is_possible, is_given=args.choose is not None)
+    line = conclusion(chosen, verdicts, can_choose, is_given=args.choose is not None)
     print_lines(f"{args.out / 'best.pt'}: {line}")
     if held_out:
         print_lines(f"held out: {'; '.join(map(finding, held_out))}")
@@ -217,11 +224,11 @@ def _check_passed_on(words: Sequence[str]) -> None:
 
 def _decided_options() -> dict[str, str]:
     reasons = dict(_DECIDED)
-    for option in (*_VALUES, *_SWITCHES, "langs", "sentence_marks"):
+    for option in (*_VALUE_OPTIONS, *_SWITCH_OPTIONS, "langs", "sentence_marks"):
         if option != "dropout":
             reasons[_flag(option)] = _FROM_CHECKPOINT
     for flag in ("--eval-bleu", "--best-checkpoint-metric", "--keep-best-checkpoints"):
-        reasons[flag] = _PICKED
+        reasons[flag] = _DECIDES_AVERAGES
     return reasons
 
 
@@ -237,7 +244,7 @@ def _decided_flag(word: str, decided: Collection[str]) -> str | None:
     return next((flag for flag in decided if flag.startswith(given)), None)
 
 
-def _split(args: argparse.Namespace) -> tuple[Path, Path]:
+def _split_development_set(args: argparse.Namespace) -> tuple[Path, Path]:
     """Divide the development set into documents that stop the trainings, and others that choose.
 
     Returns their names without the language; the same twice if there are too few to choose.
@@ -308,15 +315,15 @@ def _trained(name: str, data: Path, options: Sequence[str], args: argparse.Names
 
 
 def conclusion(
-    chosen: str, verdicts: Sequence[Verdict], is_possible: bool = True, is_given: bool = False
+    chosen: str, verdicts: Sequence[Verdict], can_choose: bool = True, is_given: bool = False
 ) -> str:
     """Say which model was chosen, and how the trained models compare with the sentence model.
 
-    Unless a choice ``is_possible``, the verdicts are on the documents that stopped the trainings.
+    Unless the documents ``can_choose``, the verdicts are on those that stopped the trainings.
     """
-    name = _WHICH[chosen] + (" itself" if chosen == _SENTENCE else "")
+    name = _TITLES[chosen] + (" itself" if chosen == _SENTENCE else "")
     reason = " (--choose)" if is_given else ""
-    if is_possible:
+    if can_choose:
         return f"{name}{reason}; {'; '.join(map(finding, verdicts))}"
     changes = ", ".join(map(_change, verdicts))
     return (
@@ -351,7 +358,7 @@ def _options_of(path: Path, languages: tuple[str, str]) -> list[str]:
     check_described(checkpoint.state, path)
     _check_sentence_model(checkpoint, path, languages)
     model = checkpoint.options("model")
-    values = {option: model.get(option) for option in _VALUES}
+    values = {option: model.get(option) for option in _VALUE_OPTIONS}
     values["sentence_marks"] = model.get("sentence_marks")
     values["langs"] = checkpoint.options("task").get("langs")
     layers = min(int(model["encoder_layers"]), int(model["decoder_layers"]), 2)
@@ -361,7 +368,7 @@ def _options_of(path: Path, languages: tuple[str, str]) -> list[str]:
     for option, value in values.items():
         if value is not None:
             words += [_flag(option), str(value)]
-    words += [_flag(option) for option in _SWITCHES if model.get(option)]
+    words += [_flag(option) for option in _SWITCH_OPTIONS if model.get(option)]
     return words
 
 
