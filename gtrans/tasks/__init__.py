@@ -1,4 +1,4 @@
-"""fairseq tasks. Importing this package registers all names of the plugin and does nothing else."""
+"""fairseq tasks. Importing this package only registers all names of the plugin."""
 
 # fairseq imports the tasks and models of --user-dir, and nothing else.
 import gtrans.criterions.chunked_cross_entropy  # noqa: F401

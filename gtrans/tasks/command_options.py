@@ -1,4 +1,4 @@
-"""Options of a whole command of fairseq: checks, and absolute paths under hydra."""
+"""All options of a fairseq command: checks, and absolute paths under hydra."""
 
 from __future__ import annotations
 

@@ -79,7 +79,6 @@ def training_words(
     """Return the words of the training text, for ``--context-kind random``.
 
     Args:
-        entries: the vocabulary.
         end: id that ends a line.
         left_out: ids of entries that are not text.
         kind: ``.bert`` for BERT's subwords, else empty.

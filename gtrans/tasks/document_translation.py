@@ -137,7 +137,7 @@ class DocumentTranslationTask(FairseqTask):
 
     @classmethod
     def of_checkpoint(cls, cfg: Any, fingerprint: ModelFingerprint) -> "DocumentTranslationTask":
-        """Return a task without data folder; ``cfg`` gets the checkpoint's languages."""
+        """Return a task without data folder; set the languages in ``cfg``."""
         with open_dict(cfg):
             cfg.data = None
             cfg.source_lang, cfg.target_lang = fingerprint.languages
@@ -235,7 +235,7 @@ class DocumentTranslationTask(FairseqTask):
         return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Keep the state of a checkpoint until its model is built."""
+        """Keep a checkpoint's state until its model is built."""
         self._checkpoint_state = state_dict
         self.published = published({"task_state": state_dict})
 
@@ -259,7 +259,7 @@ class DocumentTranslationTask(FairseqTask):
         _check_together([f"other {part}" for part in recorded.differences(self._first_fingerprint)])
 
     def _adopt(self, cfg: Any) -> None:
-        """Take over the unit in the model options of a checkpoint."""
+        """Take over the unit in a checkpoint's model options."""
         trained = f"{cfg.get('source_lang')}-{cfg.get('target_lang')}"
         here = f"{self.cfg.source_lang}-{self.cfg.target_lang}"
         if cfg.get("source_lang") and trained != here:
@@ -513,13 +513,13 @@ class DocumentTranslationTask(FairseqTask):
         return self.bert.complete(net_input)
 
     def source_encoder(self) -> Any:
-        """Return an object whose ``encode`` turns a plain sentence into tokens."""
+        """Return an object that can ``encode`` a plain sentence as tokens."""
         if self.bert is not None and self.bert.use == BERT_SUBWORDS:
             return self.bert
         return self.pipeline(str(self.cfg.source_lang))
 
     def bert_subwords(self, sentences: Sequence[str]) -> list[Tensor] | None:
-        """Return ``(subwords + 1,)`` of each sentence; None if the model does not read them."""
+        """Return ``(subwords + 1,)`` of each sentence, or None if the model reads none."""
         if self.bert is None or self.bert.use == BERT_SUBWORDS:
             return None
         return self.bert.subwords.encode(sentences)

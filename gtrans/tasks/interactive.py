@@ -53,7 +53,7 @@ class LineBuffer:
 
 
 class InteractiveDocuments(FairseqDataset):
-    """Documents as batches: one document a batch, one sentence a row."""
+    """Documents as batches, with a sentence in each row."""
 
     def __init__(self, documents: list[list[NumberedSentence]], pad: int) -> None:
         self.documents = documents

@@ -23,7 +23,7 @@ from gtrans.train.run_plan import plan_under_fairseq
 class LinearTemperature(SamplingMethod):
     """Sampling by a temperature that grows by the same amount in every epoch.
 
-    ``epoch``: the epoch, from 1, whose batches are drawn.
+    ``epoch``: whose batches are drawn, from 1.
     """
 
     def __init__(self, args: Any, task: Any) -> None:
@@ -47,7 +47,7 @@ class LinearTemperatureTask(TranslationMultiSimpleEpochTask):
 
     @staticmethod
     def add_args(parser: argparse.ArgumentParser) -> None:
-        """Declare the options of fairseq's task and of the temperature."""
+        """Declare fairseq's options and those for the temperature."""
         TranslationMultiSimpleEpochTask.add_args(parser)
         parser.add_argument(
             "--min-sampling-temperature",

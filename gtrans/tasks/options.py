@@ -239,7 +239,7 @@ def stream_options(cfg: Any) -> StreamOptions:
 def adopt_unit(cfg: Any, model: type[DocumentModel], options: Mapping[str, Any]) -> None:
     """Set open options of the unit to the values that ``model`` is made for.
 
-    ``options``: options of the model, with its architecture as ``_name``.
+    ``options``: of the model, with its architecture as ``_name``.
     """
     inputs = model.inputs
     _adopt_choice(cfg, "unit", inputs.units)
@@ -277,7 +277,7 @@ def _adopt_choice(cfg: Any, name: str, possible: Sequence[str]) -> None:
 
 
 def model_class(cfg: Any) -> type[DocumentModel]:
-    """Return the class of the model that ``cfg`` names; raise GtransError for others."""
+    """Return the class of the model in ``cfg``; raise GtransError for others' models."""
     # fairseq's older models have their options in a namespace.
     name = str(getattr(cfg, "_name", None) or getattr(cfg, "arch", None))
     registered = ARCH_MODEL_REGISTRY.get(name)

@@ -222,7 +222,6 @@ class SplitReader:
         return part
 
     def _source_lines(self, path: str) -> tuple[Any, Any | None]:
-        """Return the source, and BERT's subwords beside it or None."""
         if self.bert is None:
             return self._lines(path, self.source), None
         of_bert = UsedEntries(self.source.dictionary, len(self.bert.subwords.entries))

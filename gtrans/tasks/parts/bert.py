@@ -61,7 +61,7 @@ class BertPart(TaskPart):
 
     @property
     def traits(self) -> dict[str, Any]:
-        """The model options by which a checkpoint records its BERT."""
+        """Model options that record the BERT in a checkpoint."""
         if self.use == BERT_FEATURES:
             return {"bert_dim": self.frozen.dim, "bert_fingerprint": self.frozen.fingerprint}
         return {
@@ -71,7 +71,7 @@ class BertPart(TaskPart):
         }
 
     def check(self, cfg: Any) -> None:
-        """Raise GtransError for a model that was trained with another BERT."""
+        """Raise GtransError for a model of another BERT."""
         for name, here in self.traits.items():
             trained = cfg.get(name)
             if trained not in (None, here):

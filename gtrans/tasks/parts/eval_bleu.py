@@ -89,7 +89,7 @@ class _ValidationSet(NamedTuple):
 
 
 class EvalBleu(TaskPart):
-    """Logs the scores of translated validation documents, which all processes share."""
+    """Logs the scores of validation documents, which all processes translate."""
 
     def __init__(self, task: Any, model: Any) -> None:
         self._task = task

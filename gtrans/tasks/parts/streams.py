@@ -1,4 +1,4 @@
-"""Training on streams: each document keeps its memory between its windows."""
+"""Training on streams, in which documents keep memories between windows."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ class Streams(TaskPart):
         self._resumed = {}
 
     def begin_batches(self, dataset: Any, workers: int, epoch: int) -> None:
-        """Arrange streams for this many workers and batches in an update."""
+        """Arrange streams for all workers and the batches of an update."""
         if isinstance(dataset, StreamDataset):
             frequencies = list(self._cfg.update_freq)
             frequency = frequencies[min(epoch, len(frequencies)) - 1]

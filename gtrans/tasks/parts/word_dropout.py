@@ -61,7 +61,7 @@ def word_dropout(
     Args:
         ratio: probability of replacing a word.
         keep: ids that are never replaced (special tokens, padding).
-        key: seed; the same key replaces the same words on every device.
+        key: replaces the same words on every device.
     """
     generator = torch.Generator()
     seed = zlib.crc32(repr(tuple(key)).encode())
