@@ -40,7 +40,8 @@ from gtrans.errors import GtransError
 from gtrans.search.options import DecodingOptions, SearchOptions, split_paths
 
 if TYPE_CHECKING:
-    from gtrans.translating.translation import FileToTranslate, Translation
+    from gtrans.translating.inputs import FileToTranslate
+    from gtrans.translating.translation import Translation
 
 EXAMPLE = (
     "gtrans translate --path checkpoints/checkpoint_best.pt manual.md website "
@@ -157,13 +158,10 @@ def run(args: argparse.Namespace) -> None:
     _check(args)
     options = _options(args)
     # Imported on demand: torch and fairseq need seconds, which --help should not.
-    from gtrans.translating.translation import (
-        Outcome,
-        TextToTranslate,
-        decode_texts,
-        files_to_translate,
-        translate_stream,
-    )
+    from gtrans.translating.inputs import TextToTranslate, files_to_translate
+    from gtrans.translating.outcome import Outcome
+    from gtrans.translating.stream import translate_stream
+    from gtrans.translating.translation import decode_texts
     from gtrans.translating.translator import MOST_WARNED_TEXTS, Translator
 
     if args.stream:

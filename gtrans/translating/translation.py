@@ -1,69 +1,36 @@
-"""Texts on their way: read, cut into batches, translated, written."""
+"""Texts on their way: cut into batches, translated, written."""
 
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import chain
 from multiprocessing.connection import Connection, wait
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from gtrans.annexes import formats
-from gtrans.data.documents import STANDARD_STREAM, check_length, iterate_raw_lines
 from gtrans.data.examples import Example
 from gtrans.errors import GtransError
-from gtrans.files import (
-    check_output,
-    check_output_folder,
-    digest,
-    digest_of_values,
-    is_file,
-)
+from gtrans.files import digest_of_values
 from gtrans.languages import WITHOUT_SPACES, language_code
-from gtrans.messages import print_message
 from gtrans.search.document_search import SentenceHypothesis
 from gtrans.search.generator import LEAST_ROW_TOKENS
 from gtrans.search.options import DecodingOptions
 from gtrans.search.part_search import Parts, PartsOfDocument
-from gtrans.text.document_file import (
-    DocumentFile,
-    DocumentIds,
-    Note,
-    numbered_ids,
-    sentence_numbers,
-)
+from gtrans.text.document_file import DocumentFile, DocumentIds, Note, numbered_ids
 from gtrans.text.pipeline import PLACEHOLDER
-from gtrans.text.prepared_folder import prepared_files
-from gtrans.text.reader import (
-    Document,
-    NumberedLine,
-    PlainText,
-    Reader,
-    TextSelection,
-    check_plain,
-    have_markup,
-    is_boundary,
-    notice_running_text,
-    open_text,
-)
-from gtrans.translating.loading import decoding_device, refuse_folders
+from gtrans.text.reader import Document, is_boundary
+from gtrans.translating.loading import decoding_device
 from gtrans.translating.output import (
-    RECORD_SUFFIX,
     Alternative,
     Output,
     PartKey,
     Translations,
     as_lines,
     best_of,
-    check_overwritable,
     json_lines,
-    read_record,
-    write_out,
 )
 from gtrans.translating.translator import (
     FinishedPart,
@@ -425,322 +392,3 @@ def _decoded_by_workers(
             "`--workers`: a process has ended, perhaps because memory is short; give fewer. "
             "What is finished is kept: the same command goes on."
         ) from None
-
-
-# ---- what a command translates -------------------------------------------------------------------
-
-
-def with_direction(selection: TextSelection, translator: Translator) -> TextSelection:
-    """Return the selection with the model's direction, if it has none."""
-    if selection.direction:
-        return selection
-    cfg = translator.task.cfg
-    return replace(selection, direction=f"{cfg.source_lang}-{cfg.target_lang}")
-
-
-@dataclass
-class TextToTranslate:
-    """The text of ``--input``, one line or row a sentence.
-
-    Boundaries between documents (empty lines, ``<d>``) stay. A translation that reads as a boundary
-    is written as U+FFFD. ``lines``: plain text; None: the text has rows.
-    """
-
-    path: str
-    output: str
-    lines: list[str] | None
-    rows: Reader
-
-    @classmethod
-    def open(cls, path: str, output: str, options: DecodingOptions) -> TextToTranslate:
-        """Read the text, and find mistakes before models are loaded."""
-        if output != STANDARD_STREAM:
-            prepared = [] if options.data is None else prepared_files(options.data)
-            source = "/dev/stdin" if path == STANDARD_STREAM else path
-            check_output("--output", output, [*options.paths, *prepared, source])
-            if is_file(output):
-                check_overwritable(output, options.force)
-        decoding_device(options.cpu, options.fp16)  # before the standard input is waited for
-        reader = open_text(path, "source", options.selection, once=True)
-        lines = None
-        if isinstance(reader, PlainText):
-            lines = list(reader.raw_lines())
-            for number, line in enumerate(lines, start=1):
-                check_length(path, number, line)
-            notice_running_text(path, lines)
-        return cls(path, output, lines, reader)
-
-    def read(self, translator: Translator, options: DecodingOptions) -> Translation:
-        """Encode the text."""
-        if self.lines is not None:
-            text = LinesOfText.of_lines(self.path, self.lines)
-        else:
-            self.rows.selection = with_direction(options.selection, translator)
-            text = LinesOfText.of_documents(self.path, self.rows)
-            if have_markup(list(chain.from_iterable(text.sentences))):
-                raise GtransError(
-                    f"{self.path}: most texts begin with a tag or a fence, which `--input` would "
-                    "translate as words; `gtrans translate FILE --output-dir DIR` reads them as "
-                    "HTML."
-                )
-        contents = [text.sentences, text.ids, text.layout]
-        return Translation(translator, text, self.output, options, contents)
-
-
-class FileToTranslate(NamedTuple):
-    """A file of documents and its translation.
-
-    ``split_sentences``: see :class:`gtrans.formats.catalogue.DocumentReader`.
-    """
-
-    path: Path
-    format: str
-    target: Path
-    split_sentences: bool | None
-
-    def read(self, translator: Translator, options: DecodingOptions) -> Translation:
-        """Encode the file, and make the folder of its translation."""
-        check_overwritable(self.target, options.force)
-        cfg = translator.task.cfg
-        reader = formats().DocumentReader(
-            lang=str(cfg.source_lang),
-            split_sentences=self.split_sentences,
-            target=str(cfg.target_lang),
-            selection=with_direction(options.selection, translator),
-        )
-        file = reader.read(self.path, self.format)
-        contents = [digest(self.path), self.format, file.sentences]
-        translation = Translation(translator, file, str(self.target), options, contents)
-        self.target.parent.mkdir(parents=True, exist_ok=True)
-        return translation
-
-
-def files_to_translate(
-    sources: Sequence[str],
-    output_dir: str,
-    options: DecodingOptions,
-    format: str | None = None,
-    split_sentences: bool | None = None,
-) -> list[FileToTranslate]:
-    """Return the files of documents in files and folders, and find mistakes in them."""
-    check_output_folder("--output-dir", output_dir, sources)
-    suffix = ".jsonl" if options.nbest else ""
-    files = []
-    for source in map(Path, sources):
-        for file in _files_of(source, Path(output_dir), format):
-            name = file.path.relative_to(source) if source.is_dir() else file.path.name
-            target = Path(output_dir) / f"{name}{suffix}"
-            files.append(FileToTranslate(file.path, file.format, target, split_sentences))
-    refuse_folders(options.paths)
-    _check_targets(files, options)
-    for file_to_translate in files:
-        formats().require_libraries(
-            file_to_translate.path, file_to_translate.format, split_sentences
-        )
-    return files
-
-
-class _FoundFile(NamedTuple):
-    path: Path
-    format: str
-
-
-def _files_of(source: Path, output: Path, format: str | None) -> list[_FoundFile]:
-    if not source.exists():
-        raise GtransError(f"there is no file or folder '{source}'; check the path.")
-    if not source.is_dir():
-        return [_FoundFile(source, formats().check_format(source, format))]
-    files, unknown = [], []
-    for path in _files_in(source, output):
-        kind = formats().format_of(path)
-        if format is not None:
-            kind = formats().check_format(path, format)
-        if kind is None:
-            unknown.append(path)
-        else:
-            files.append(_FoundFile(path, kind))
-    if not files:
-        raise GtransError(
-            f"'{source}' has no files of a known format; known are {formats().known_formats()}; "
-            "`--format NAME` says which it is."
-        )
-    if unknown:
-        rest = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
-        print_message(f"left out, because their format is not known: '{unknown[0]}'{rest}")
-    return files
-
-
-def _files_in(folder: Path, output: Path) -> Iterator[Path]:
-    """Yield the files below a folder, but no hidden ones, records or outputs."""
-    for parent, folders, names in os.walk(folder):
-        entered = []
-        for name in sorted(folders):
-            path = Path(parent, name)
-            if name.startswith(".") or os.path.realpath(path) == os.path.realpath(output):
-                continue
-            entered.append(name)
-            if path.is_symlink():  # it may lead back here
-                print_message(f"left out, because it is a link to a folder: '{path}'")
-        folders[:] = entered
-        for name in sorted(names):
-            if not name.startswith(".") and not name.endswith(RECORD_SUFFIX):
-                yield Path(parent, name)
-
-
-def _check_targets(files: Sequence[FileToTranslate], options: DecodingOptions) -> None:
-    inputs: list[str | Path] = [*options.paths]
-    inputs += [file.path for file in files]
-    sources: dict[str, Path] = {}
-    for file in files:
-        other = sources.setdefault(os.path.realpath(file.target), file.path)
-        if other != file.path:
-            raise GtransError(
-                f"'{other}' and '{file.path}' would both become '{file.target}'; translate them "
-                "into two folders."
-            )
-        check_output_folder("--output-dir", file.target.parent)
-        if file.target.parent.is_dir():
-            check_output("--output-dir", file.target, inputs)
-            read_record(file.target)
-
-
-# ---- streams -------------------------------------------------------------------------------------
-
-
-def translate_stream(translator: Translator, options: DecodingOptions) -> None:
-    """Translate the standard input to the standard output.
-
-    A document is written when an empty line, ``<d>`` or the end of the input closes it.
-    """
-    has_boundaries = not options.nbest and not options.search.free
-    for part in _parts_of_stream():
-        if isinstance(part, StreamedDocument):
-            write_out(as_lines(_lines_of(part, translator, options)))
-        elif has_boundaries:
-            write_out(as_lines([part]))
-
-
-class StreamedDocument(NamedTuple):
-    """A document of a stream; ``places``: the line of each sentence, for messages."""
-
-    number: int
-    sentences: list[str]
-    places: list[str]
-
-
-def _parts_of_stream() -> Iterator[StreamedDocument | str]:
-    first: list[NumberedLine] = []  # all lines up to the end of the first document
-    document = StreamedDocument(1, [], [])
-    lines = iterate_raw_lines(STANDARD_STREAM, once=True)
-    for number, line in enumerate(lines, start=1):
-        if document.number == 1:
-            first.append((number, line))
-        if not is_boundary(line):
-            check_length("standard input", number, line)
-            document.sentences.append(line)
-            document.places.append(f"standard input:{number}")
-            continue
-        if document.sentences:
-            _check_first(document, first)
-            yield document
-            document = StreamedDocument(document.number + 1, [], [])
-        yield line
-    if document.sentences:
-        _check_first(document, first)
-        yield document
-
-
-def _check_first(document: StreamedDocument, lines: Sequence[NumberedLine]) -> None:
-    if document.number == 1:
-        check_plain("standard input", lines)
-        notice_running_text("standard input", document.sentences)
-
-
-def _lines_of(
-    document: StreamedDocument, translator: Translator, options: DecodingOptions
-) -> list[str]:
-    sentences = document.sentences
-    translations = translator.alternatives([sentences], document.places)
-    if not options.nbest:
-        return best_of(translations)[0]
-    ids = DocumentIds(str(document.number), sentence_numbers(sentences))
-    return json_lines([ids], [sentences], translations)
-
-
-# ---- the outcome ---------------------------------------------------------------------------------
-
-
-class Outcome:
-    """The outcome of a command's texts; a failure does not stop the others."""
-
-    def __init__(self, texts: int, output_dir: str | None) -> None:
-        self._texts = texts
-        self._output_dir = output_dir
-        self._finished: list[Translation] = []
-        self._written: list[Translation] = []
-        self._failures = 0
-        self._places_by_kind: dict[str, int] = {}  # of notes
-
-    @contextmanager
-    def failures_of(self, path: str | Path) -> Iterator[None]:
-        """Report an error; for a single text it ends the command."""
-        try:
-            yield
-        except Exception as error:
-            self.failed(path, error)
-
-    def failed(self, path: str | Path, error: Exception) -> None:
-        """Report an error; raise it if there is no other text."""
-        if self._output_dir is None:
-            raise error
-        message = str(error)
-        if not isinstance(error, GtransError):
-            message = f"'{path}': it cannot be translated ({type(error).__name__}: {error})"
-        if self._texts == 1:
-            raise GtransError(message) from error
-        self._failures += 1
-        print_message(message)
-
-    def was_finished(self, translation: Translation) -> None:
-        """Count a text of an earlier run."""
-        self._finished.append(translation)
-
-    def report_finished(self, others: int) -> None:
-        """Print which texts an earlier run translated; ``others``: how many it did not."""
-        if self._finished and self._output_dir is None:
-            path = self._finished[0].output.path
-            print_message(f"'{path}' is already this translation; `--force` translates anew")
-        elif self._finished:
-            count = len(self._finished)
-            print_message(
-                f"{count} of {count + others} files are translated already; `--force` translates "
-                "them anew"
-            )
-
-    def was_written(self, translation: Translation) -> None:
-        """Count a translated text, and print its notes."""
-        self._written.append(translation)
-        for note in translation.source.notes:
-            print_message(str(note))
-            places = self._places_by_kind.get(note.kind, 0)
-            self._places_by_kind[note.kind] = places + note.count
-
-    def report(self, unsaid_warnings: int) -> None:
-        """Print how many sentences are translated; raise GtransError if a text is not."""
-        if unsaid_warnings > 0:
-            print_message(f"warning: the same holds for {unsaid_warnings} more files")
-        sentences = sum(translation.sentence_count for translation in self._written)
-        if self._output_dir is None:
-            for translation in self._written:
-                if translation.output.path != STANDARD_STREAM:
-                    print_message(f"{sentences} sentences written to {translation.output.path}")
-            return
-        count = len(self._written)
-        files = "1 file" if count == 1 else f"{count} files"
-        notes = "".join(f"; {kind}: {places}" for kind, places in self._places_by_kind.items())
-        print_message(f"{sentences} sentences in {files} written to {self._output_dir}{notes}")
-        if self._failures:
-            raise GtransError(
-                f"{self._failures} of {self._texts} files are not translated, as told above; mend "
-                "them and run this again: what is finished is not done twice."
-            )
