@@ -54,7 +54,9 @@ class ScoredRow:
     @property
     def size(self) -> int:
         """Tokens of the longer side."""
-        return int(max(self.example["source"].numel(), self.example["target"].numel()))
+        source = int(self.example["source"].numel())
+        target = int(self.example["target"].numel())
+        return max(source, target)
 
 
 def score_documents(
@@ -63,7 +65,8 @@ def score_documents(
     """Return the log-probability of every target sentence, from :func:`score_tokens`."""
     scores = []
     for sentences in score_tokens(models, task, documents, **options):
-        scores.append([float(tokens[:, 0].sum()) for tokens in sentences])
+        sums = [float(tokens[:, 0].sum()) for tokens in sentences]
+        scores.append(sums)
     return scores
 
 
@@ -294,8 +297,8 @@ def _score(
     first = torch.tensor([row.first for row in batch])
     counts = target.eq(frame.eos).sum(1)
     # Tokens behind the last sentence, which end the document, belong to no sentence.
-    in_sentence = sentence.ge(first[:, None]) & sentence.lt(counts[:, None])
-    is_scored = target.ne(frame.pad) & in_sentence
+    is_in_sentence = sentence.lt(counts[:, None])
+    is_scored = target.ne(frame.pad) & sentence.ge(first[:, None]) & is_in_sentence
     inputs = sample["net_input"]["prev_output_tokens"]
     predictions = _predictions(batch, inputs, is_scored, frame)
     state_of_word = predictions.state_of_word.to(device)

@@ -21,7 +21,8 @@ def translate_stream(translator: Translator, options: DecodingOptions) -> None:
     has_boundaries = not options.nbest and not options.search.free
     for part in _parts_of_stream():
         if isinstance(part, StreamedDocument):
-            write_out(as_lines(_lines_of(part, translator, options)))
+            lines = _lines_of(part, translator, options)
+            write_out(as_lines(lines))
         elif has_boundaries:
             write_out(as_lines([part]))
 

@@ -167,7 +167,8 @@ class Translator:
         translated: list[Translations] = [[] for _ in rows]
         with progress_of(len(counted)) as progress:
             for batch in self.batches(rows):
-                decoded = self.decode_within_memory([rows[index] for index in batch])
+                batch_rows = [rows[index] for index in batch]
+                decoded = self.decode_within_memory(batch_rows)
                 for index, translations in zip(batch, decoded, strict=True):
                     translated[index] = translations
                     progress.update(self.sentences_in(rows[index], translations))
@@ -223,8 +224,11 @@ class Translator:
         tokenises = not isinstance(pipeline, MosesPipeline) or pipeline.steps.tokenise
         sentences = chain.from_iterable(documents if tokenises else ())
         unk = self.task.source_dictionary.unk()
-        unknown = sum(int((sentence == unk).sum()) for sentence in ids)
-        tokens = sum(len(sentence) - 1 for sentence in ids)
+        unknown = 0
+        tokens = 0
+        for sentence in ids:
+            unknown += int(sentence.eq(unk).sum())
+            tokens += len(sentence) - 1
         warnings = list(input_warnings(name, sentences, unknown, tokens))
         lang = str(self.task.cfg.source_lang)
         if unknown:
@@ -240,16 +244,20 @@ class Translator:
         words = []
         if not hasattr(pipeline, "decode"):  # BERT's tokenizer replaces unknown words
             for word in sentence.split():
-                if self._has_unknown(pipeline.encode(word).split()):
+                subwords = pipeline.encode(word).split()
+                if self._has_unknown(subwords):
                     words.append(word)
             return words
         lang = str(self.task.cfg.source_lang)
-        for subwords in words_of_subwords(pipeline.encode(sentence).split(), lang):
+        encoded = pipeline.encode(sentence).split()
+        for subwords in words_of_subwords(encoded, lang):
             if self._has_unknown(subwords):
                 word = pipeline.decode(" ".join(subwords))
                 # As in the text: decoding capitalises a first word.
                 place = sentence.lower().find(word.lower())
-                words.append(sentence[place : place + len(word)] if place >= 0 else word)
+                if place >= 0:
+                    word = sentence[place : place + len(word)]
+                words.append(word)
         return [word for word in words if word.strip()]  # some subwords only say the case
 
     def _has_unknown(self, subwords: Sequence[str]) -> bool:
@@ -332,8 +340,8 @@ class Translator:
     def _translations(self, hypotheses: Sequence[DocumentHypothesis]) -> Translations:
         if self.free:
             best = hypotheses[0]
-            text = " ".join(self._text(sentence.tokens) for sentence in best.sentences)
-            return [[Alternative(text, best.score)]]
+            texts = [self._text(sentence.tokens) for sentence in best.sentences]
+            return [[Alternative(" ".join(texts), best.score)]]
         score = self.generator.search.options.score
         translations = []
         # The n-th translation of a sentence is part of the n-th hypothesis of its row.

@@ -118,10 +118,13 @@ def _symbols(text: str) -> list[_Symbol]:
     symbols: list[_Symbol] = []
     for place, character in enumerate(text):
         category = unicodedata.category(character)
-        last = symbols[-1] if symbols and symbols[-1].end == place else None
-        is_joined = last is not None and last.text.endswith(_JOINER)
-        if last is not None and (category in _MODIFIERS or (category == "So" and is_joined)):
-            last.text += character
-        elif category == "So":
+        is_symbol = category == "So"
+        last = symbols[-1] if symbols else None
+        if last is not None and last.end == place:
+            is_joined = is_symbol and last.text.endswith(_JOINER)
+            if category in _MODIFIERS or is_joined:
+                last.text += character
+                continue
+        if is_symbol:
             symbols.append(_Symbol(place, character))
     return symbols
