@@ -111,7 +111,7 @@ class DistinctWords:
         return len(self.first) - 1
 
     def count(self, subwords: Ints) -> int:
-        """Return the number of words of a sentence ``(n,)``."""
+        """Return the words in a sentence ``(n,)``."""
         opens = np.arange(len(subwords)) == 0
         begins = self.boundaries.begins(subwords, opens)
         return int(begins.sum())

@@ -17,7 +17,7 @@ from gtrans.errors import GtransError
 
 
 class SmallestParts(NamedTuple):
-    """The smallest parts of a batch: their name, and ``(n,)`` their tokens."""
+    """The smallest parts of a batch, ``tokens (n,)``."""
 
     name: str
     tokens: Ints
@@ -124,7 +124,7 @@ class DocumentDataset(FairseqDataset):
                 )
 
     def lines_of_steps(self) -> Ints | None:
-        """Return ``(steps, 2)`` the lines of all chunks; None if units are read whole."""
+        """Return ``(steps, 2)`` the lines of chunks; None if units are read whole."""
         unit = self.examples.unit
         if not unit.has_chunks:
             return None
@@ -155,7 +155,7 @@ class DocumentDataset(FairseqDataset):
         return {"id": index, "first_sentence": first_sentence}
 
     def example(self, span: UnitSpan, chunks: Sequence[int] | None = None) -> Example:
-        """Return a row of lines; ``chunks``: the sentences of each chunk, if known."""
+        """Return a row of lines; ``chunks``: their sentences, if known."""
         source = _ids(self.source, span.source)
         target = bert_subwords = None
         if self.target is not None:

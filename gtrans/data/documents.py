@@ -1,4 +1,4 @@
-"""The lines of text files, which :mod:`gtrans.text.reader` turns into documents.
+"""The lines of text files.
 
 Files are UTF-8, gzipped or not. Only ``\\n`` (or ``\\r\\n``) ends a line: U+2028, U+0085 and the
 like stay inside their sentence. This module needs neither torch nor fairseq.

@@ -82,7 +82,7 @@ class FlatPlanner(Planner):
         """Return the encoder's part of a plan.
 
         Windows add their layout ``window``, their attention plans ``in_window``, ``is_current
-        (window tokens,)`` 1 on the current sentence, ``kept (sentence tokens,)`` where that is, and
+        (window tokens,)`` 1 on the current sentence, ``kept (sentence tokens,)`` its places, and
         for a BERT ``shortened``, the tokens to read (:func:`bert_windows`).
         """
         if "current_sentence" not in net_input:
@@ -157,7 +157,7 @@ class FlatTransformerEncoder(Encoder):
 
 @register_system("flat_transformer", FlatTransformerConfig, PRESETS)
 class FlatTransformer(DocumentModel):
-    """Flat-Transformer: one encoder for context and sentence; its top sees the sentence only."""
+    """Flat-Transformer: one encoder, whose top sees the sentence without its context."""
 
     encoder: FlatTransformerEncoder
     encoder_type = FlatTransformerEncoder

@@ -220,7 +220,7 @@ class Decoder(Stack, FairseqIncrementalDecoder):
     def begin(
         self, encoder_out: EncoderOutput, beam: int, memory: MemoryFlow | None = None
     ) -> DecodeState:
-        """Return the state of ``beam`` hypotheses for every source before the first token."""
+        """Return the state before the first token, with ``beam`` hypotheses for every source."""
         layout, order, context = encoder_out.layout, encoder_out.order, encoder_out.context
         used = self.used_layers
         group_sources: Sources = {}
@@ -273,7 +273,7 @@ class Decoder(Stack, FairseqIncrementalDecoder):
         Args:
             prefix: ``(documents, longest)`` decoder input of all hypotheses of a document, padded
                 on the right.
-            encoder_out: the encoded sources.
+            encoder_out: the sources.
             state: updated in place.
             memory: overwritten later by :meth:`gtrans.models.base.model.DocumentModel.remember`.
         """

@@ -29,7 +29,6 @@ class StackDesign:
     Attributes:
         self_kinds, cross_kinds: of every layer, the bottom layer first, one of
             :data:`gtrans.modules.transformer.ATTENTION_KINDS`.
-        fusion: builds the fusion of layers.
         by_sentence: positions restart in every sentence.
         has_combined_attention: some layer, of either side, has combined attention.
         final_norm: a pre-norm stack ends with a LayerNorm.
@@ -72,9 +71,8 @@ class Stack(nn.Module):
     """Embeddings, layers, and the fusion of layers.
 
     Attributes:
-        opening: id of the token that opens sentences of decoder input; rows may begin with
-            ``</s>`` instead.
-        start: id of the token that is read in place of ``</s>``, or None.
+        opening: id that opens sentences of decoder input; rows may begin with ``</s>`` instead.
+        start: id that is read in place of ``</s>``, or None.
         planner: plans batches on a CPU; set by the model.
     """
 
@@ -178,7 +176,6 @@ class EncoderOutput:
         order: ``(source tokens, dim)`` embedded sentence numbers for global attention, or None.
         layers: ``(source tokens, dim)`` each, the input and outputs of layers, for transparent
             attention.
-        context: for context attention.
         source_of_row: ``(rows,)`` the source of each row; None: every source once, in order.
     """
 
@@ -225,7 +222,7 @@ class Encoder(Stack, FairseqEncoder):
             src_tokens: ``(batch, length)``, padded on either side.
             src_lengths: unused.
             context: the context of each row.
-            memory: the memory before the rows, updated in place.
+            memory: before the rows; updated in place.
             plan: None: it is made now.
         """
         if plan is None:

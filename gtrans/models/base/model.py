@@ -79,9 +79,6 @@ class DocumentModel(FairseqEncoderDecoderModel):
     """The base of all systems: encoder and decoder attend to the whole unit.
 
     docs/adding-a-system.md says what a system replaces.
-
-    Attributes:
-        memory_spec: settings of memories; None: no layer has one.
     """
 
     encoder: Encoder
@@ -95,6 +92,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
 
     def __init__(self, encoder: Encoder, decoder: Decoder) -> None:
         super().__init__(encoder, decoder)
+        # None: no layer has a memory.
         self.memory_spec: MemorySpec | None = None
 
     # ---- before the model is built: asked by the task ------------------------------------------
@@ -386,7 +384,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
         return state
 
     def decode_step(self, tokens: Tensor, opens: Tensor, state: Any) -> Tensor:
-        """Return logits ``(hypotheses, vocabulary)`` after one more token of every hypothesis.
+        """Return logits ``(hypotheses, vocabulary)`` after one more token.
 
         Args:
             tokens: ``(hypotheses,)`` the newest tokens.
@@ -446,7 +444,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
         return None
 
     def start_from_bert(self, bert: BertWeights) -> set[str]:
-        """Initialise the encoder with a BERT, and return the names of the loaded parameters.
+        """Initialise the encoder with a BERT, and return the loaded parameters' names.
 
         Raises:
             GtransError: the BERT has other sizes.
@@ -458,7 +456,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
     def layouts(
         self, src_tokens: Tensor, prev_output_tokens: Tensor
     ) -> tuple[DocumentLayout, DocumentLayout]:
-        """Return the sentence structures of ``(batch, length)`` source and decoder input."""
+        """Return the layouts of ``(batch, length)`` source and decoder input."""
         source = self.planner.source_layout(src_tokens.cpu())
         target = self.planner.target_layout(prev_output_tokens.cpu())
         return to_device(source, src_tokens.device), to_device(target, src_tokens.device)

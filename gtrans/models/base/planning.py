@@ -51,7 +51,7 @@ PLANNED = (
 
 @dataclass(frozen=True, kw_only=True)
 class Planner:
-    """Plans batches. A system replaces :meth:`source` or :meth:`target` in a subclass.
+    """Plans batches. A system may replace :meth:`source` or :meth:`target`.
 
     Attributes:
         opening, eos: ids of decoder input, see
@@ -76,7 +76,7 @@ class Planner:
     shapes: str = "exact"
 
     def batch(self, net_input: Mapping[str, Any]) -> Plan:
-        """Return the plan of a batch that is on the host."""
+        """Return the plan of a batch on the host."""
         if "bert_subwords" in net_input:
             lengths = net_input["bert_subwords"].ne(self.pad).sum(1)
             net_input = {**net_input, "context_lengths": lengths}
@@ -88,7 +88,7 @@ class Planner:
     def on_device(
         self, net_input: Mapping[str, Tensor | None], source: DocumentLayout | None = None
     ) -> Plan:
-        """Return the plan of a batch that is on a device; the host waits for its ids.
+        """Return the plan of a batch on a device; the host waits for its ids.
 
         With ``source``, the layout of an encoded source, only the target is planned.
         """
@@ -131,7 +131,7 @@ class Planner:
         """Return the decoder's part of a plan.
 
         Args:
-            net_input: ``prev_output_tokens (rows, length)``, and perhaps ``source_of_row (rows,)``.
+            net_input: ``prev_output_tokens (rows, length)``; optional ``source_of_row (rows,)``.
             source: layout of the encoder's output.
             context_lengths: ``(sources,)`` tokens of contexts.
         """
@@ -262,7 +262,7 @@ def cross_plans(
     Args:
         source, target: layouts of both sides.
         names: ``group``: target sentence k sees source sentence k (``G_Q = G_Y``, ``G_K = G_X``);
-            ``global``: a target token sees its source document.
+            ``global``: it sees the source document.
         shapes: see :class:`Planner`.
         documents: ``(target documents,)`` the source of each; None: the same number.
 
