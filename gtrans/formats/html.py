@@ -213,9 +213,11 @@ def _parts(text: str, line: int) -> Iterator[HtmlPart]:
 
 def mark_of(kind: str, name: str, what: object) -> Mark:
     """Return the mark that writes ``what``, for an :class:`HtmlPart` in running text."""
-    if kind in ("begin", "end") and name not in VOID:
-        is_script = kind == "begin" and name in ("sub", "sup")
-        return Mark("open" if kind == "begin" else "close", what, script=is_script)
+    has_content = name not in VOID
+    if kind == "begin" and has_content:
+        return Mark("open", what, script=name in ("sub", "sup"))
+    if kind == "end" and has_content:
+        return Mark("close", what)
     return Mark(
         "point",
         what,
@@ -249,7 +251,8 @@ class _OpenElements:
         self.unended: list[_Unended] = []
         self._open: list[_Element] = []
         self._names = Counter[str]()
-        self._ending: list[int] = []  # numbers of those that end others, or may have no end tag
+        # Numbers of the elements that another tag may end, or beyond which it ends none.
+        self._may_end: list[int] = []
 
     def read(self, part: HtmlPart) -> _Element | None:
         """Read the next part; return the element that makes it stay, if any."""
@@ -281,9 +284,8 @@ class _OpenElements:
             if not is_in_code:
                 element.left_by = None
         if part.name not in VOID:
-            may_end_others = part.name not in INLINE or part.name in _ENDED_BY
-            if may_end_others:
-                self._ending.append(len(self._open))
+            if part.name not in INLINE or part.name in _ENDED_BY:
+                self._may_end.append(len(self._open))
             self._open.append(element)
             self._names[part.name] += 1
         return element.left_by
@@ -291,7 +293,7 @@ class _OpenElements:
     def _end_before(self, name: str) -> None:
         if name not in _ENDING:
             return
-        for number in reversed(self._ending):
+        for number in reversed(self._may_end):
             open_name = self._open[number].name
             if name in _ENDED_BY.get(open_name, ()):
                 self._close(number, open_name)
@@ -307,8 +309,8 @@ class _OpenElements:
             if is_left_alone and needs_end_tag and not has_end_tag:
                 self.unended.append(_Unended(element.line, element.name))
         del self._open[first:]
-        while self._ending and self._ending[-1] >= first:
-            self._ending.pop()
+        while self._may_end and self._may_end[-1] >= first:
+            self._may_end.pop()
 
 
 # ---- texts and translations ----------------------------------------------------------------------
