@@ -62,7 +62,7 @@ def test_a_script_can_be_read(name: str) -> None:
         subprocess.run(["shellcheck", "-x", "--source-path=SCRIPTDIR", path], check=True)
 
 
-@pytest.mark.parametrize("name", [name for name in SCRIPTS if name != "tokenised-bleu"])
+@pytest.mark.parametrize("name", SCRIPTS)
 def test_help_says_what_it_does(name: str, script) -> None:
     done = script(name, "--help")
     assert done.returncode == 0 and done.stderr == ""
@@ -122,6 +122,7 @@ def test_a_dry_run_names_steps_and_configurations(call: str, models: str, script
         ),
         ("run-fusion --out o --data t --corpus wmt --dry-run", "`--corpus` must be one of iwslt14"),
         ("run-multilingual --out o --corpus opus100 --dry-run", "`--xlmr` is missing: the folder"),
+        ("run-all --data t --out", "`--out` needs a value."),
         ("run-compare --out o --data t --corpus nc2016 --system x --dry-run", "`--system` 'x' is"),
     ],
 )
