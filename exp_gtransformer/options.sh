@@ -42,6 +42,7 @@ one_of() {
 listed() {
   local value
   IFS=, read -ra LISTED <<<"${OPTION[$1]}"
+  ((${#LISTED[@]})) || LISTED=("") # which is none of them
   for value in "${LISTED[@]}"; do one_of "$1" "$value" "${@:2}"; done
 }
 
@@ -100,8 +101,10 @@ check_options() {
   [[ $SOURCE != "$TARGET" ]] || die "\`--source-lang\` and \`--target-lang\` are both '$SOURCE'."
   DATA=${OPTION[prepared]:-$OUT/data}
   for stage in ${OPTION[stage]//,/ }; do one_of stage "$stage" "${STAGES[@]}"; done
-  for key in gpus nodes node-rank seed sentence-seed workers beam; do
-    [[ ${OPTION[$key]} =~ ^[0-9]*$ ]] || die "\`--$key\` must be a whole number, but is '${OPTION[$key]}'."
+  for key in gpus nodes node-rank seed sentence-seed workers beam bpe-merges bpe-symbols max-tokens max-doc-tokens \
+    sentence-updates document-updates runs bert-updates; do # the last two of some scripts
+    [[ ${OPTION[$key]-} =~ ^(0|[1-9][0-9]*)?$ ]] ||
+      die "\`--$key\` must be a whole number, but is '${OPTION[$key]}'."
   done
   [[ ${OPTION[name]} =~ ^([A-Za-z0-9][A-Za-z0-9._-]*)?$ && ! ${OPTION[name]} =~ ^(data|sentence)$ ]] ||
     die "\`--name\` '${OPTION[name]}' is no name for a folder of a model."

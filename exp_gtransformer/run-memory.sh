@@ -9,6 +9,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 OPTION[runs]=2 OPTION[batches]=authors
 parse "$@"
 one_of batches "${OPTION[batches]}" authors printed filled
+((OPTION[runs] > 0)) || die "\`--runs\` must be at least 1, but is '${OPTION[runs]}'."
 
 before=memory_sentence config=memory_transformer
 case ${OPTION[corpus]}:${OPTION[batches]} in

@@ -122,6 +122,17 @@ def test_a_dry_run_names_steps_and_configurations(call: str, models: str, script
         ),
         ("run-fusion --out o --data t --corpus wmt --dry-run", "`--corpus` must be one of iwslt14"),
         ("run-multilingual --out o --corpus opus100 --dry-run", "`--xlmr` is missing: the folder"),
+        ("run-finetune --out out --gpus 08", "`--gpus` must be a whole number, but is '08'."),
+        ("run-compare --out out --max-tokens x", "`--max-tokens` must be a whole number, but is"),
+        ("run-memory --out o --runs x", "`--runs` must be a whole number, but is 'x'."),
+        (
+            "run-memory --out o --data t --corpus nc2016 --runs 0 --dry-run",
+            "`--runs` must be at least 1, but is '0'.",
+        ),
+        (
+            "run-flat --out o --data t --corpus nc2016 --system= --dry-run",
+            "`--system` must be one of flat nosegment sentence concat zhang bert, but is ''.",
+        ),
         ("run-all --data t --out", "`--out` needs a value."),
         ("run-compare --out o --data t --corpus nc2016 --system x --dry-run", "`--system` 'x' is"),
     ],
