@@ -19,6 +19,7 @@ find_pairs() {
   IFS=, read -ra LANGS <<<"${OPTION[langs]}"
   if ((${#LANGS[@]} == 0)); then
     for file in "${PREFIX[train]}".*-*.*; do
+      [[ -f $file ]] || continue # no file has such a name
       name=${file#"${PREFIX[train]}".} && name=${name%.gz}
       [[ $name =~ ^([^.-]+)-([^.-]+)\.([^.]+)$ && ${BASH_REMATCH[2]} == "${BASH_REMATCH[3]}" ]] || continue
       [[ ${LANGS[0]:=${BASH_REMATCH[2]}} == "${BASH_REMATCH[2]}" ]] ||

@@ -133,6 +133,10 @@ def test_a_dry_run_names_steps_and_configurations(call: str, models: str, script
             "run-flat --out o --data t --corpus nc2016 --system= --dry-run",
             "`--system` must be one of flat nosegment sentence concat zhang bert, but is ''.",
         ),
+        (
+            "prepare-multilingual --out o --data t --corpus iwslt17-multi --dry-run",
+            "`--langs` is missing: the language of all pairs, such as en, then all others.",
+        ),
         ("run-all --data t --out", "`--out` needs a value."),
         ("run-compare --out o --data t --corpus nc2016 --system x --dry-run", "`--system` 'x' is"),
     ],
