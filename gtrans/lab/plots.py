@@ -165,20 +165,13 @@ def write_together(contents: Mapping[Path, str | Callable[[], Any]]) -> None:
             content = contents[path]
             if isinstance(content, str):
                 file.write_text(content, encoding="utf-8")
-            else:
-                file.write_bytes(_picture(content(), path.suffix))
-
-
-def _picture(drawn: Any, suffix: str) -> bytes:
-    # In memory, because matplotlib does not say why a file could not be written.
-    buffer = io.BytesIO()
-    drawn.savefig(
-        buffer,
-        dpi=150,
-        format=suffix.removeprefix("."),
-        metadata=_DATE.get(suffix),
-    )
-    return buffer.getvalue()
+                continue
+            # In memory first, because matplotlib does not say why a file could not be written.
+            picture = io.BytesIO()
+            figure_format = path.suffix.removeprefix(".")
+            metadata = _DATE.get(path.suffix)
+            content().savefig(picture, dpi=150, format=figure_format, metadata=metadata)
+            file.write_bytes(picture.getvalue())
 
 
 def write_figure(figure: Figure, paths: Iterable[str]) -> None:

@@ -40,11 +40,11 @@ def mark_pretrained(model: nn.Module, loaded: Mapping[str, Tensor | None]) -> No
         if name not in loaded:
             continue
         rows = loaded[name]
-        marked: Pretrained = getattr(parameter, "param_group", False)
+        earlier: Pretrained = getattr(parameter, "param_group", False)
         pretrained: Pretrained = True
-        if rows is not None and isinstance(marked, Tensor):
-            pretrained = rows | marked
-        elif rows is not None and marked is False:
+        if rows is not None and isinstance(earlier, Tensor):
+            pretrained = rows | earlier
+        elif rows is not None and earlier is False:
             pretrained = rows
         parameter.param_group = pretrained  # type: ignore[attr-defined]
 
@@ -83,10 +83,10 @@ class TwoRateAdam(FusedAdam):
         pretrained_in_part: list[tuple[Tensor, int]] = []
         pretrained: list[int] = []
         for number, parameter in enumerate(params):
-            mark: Pretrained = getattr(parameter, "param_group", False)
-            if isinstance(mark, Tensor):
-                pretrained_in_part.append((mark, number))
-            elif mark:
+            part: Pretrained = getattr(parameter, "param_group", False)
+            if isinstance(part, Tensor):
+                pretrained_in_part.append((part, number))
+            elif part:
                 pretrained.append(number)
             else:
                 new.append(number)
@@ -98,18 +98,18 @@ class TwoRateAdam(FusedAdam):
         if pretrained:
             members.append((True, pretrained))
         param_groups: list[dict[str, Any]] = []
-        for mark, numbers in members:
+        for part, numbers in members:
             group = {
                 "params": [params[number] for number in numbers],
                 "numbers": numbers,
-                "loaded": mark,
-                "lr_scale": self._scale_of(mark),
+                "loaded": part,
+                "lr_scale": self._scale_of(part),
             }
             param_groups.append(group)
         return param_groups
 
-    def _scale_of(self, mark: Pretrained) -> float:
-        return self._scale if mark is True else 1.0
+    def _scale_of(self, part: Pretrained) -> float:
+        return self._scale if part is True else 1.0
 
     @torch.no_grad()
     def _before_step(self, *_: Any) -> None:
