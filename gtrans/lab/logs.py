@@ -65,15 +65,17 @@ class TrainingHistory:
                 series.append((record.updates, record.values[name]))
         return series
 
-    def add(self, own: list[Record], record: Record) -> None:
-        """Add a record to ``own``, and remove later ones, which an interrupted run repeats."""
-        kinds = [self.inner, self.epochs, *self.valid.values()]
-        for records in kinds:
-            while records and records[-1].updates > record.updates:
-                records.pop()
-        if own and own[-1].updates == record.updates:
-            own.pop()
-        own.append(record)
+    def add(self, records: list[Record], record: Record) -> None:
+        """Add a record to ``records``, a list of this history, and remove all later records.
+
+        An interrupted run repeats their updates.
+        """
+        for any_records in [self.inner, self.epochs, *self.valid.values()]:
+            while any_records and any_records[-1].updates > record.updates:
+                any_records.pop()
+        if records and records[-1].updates == record.updates:
+            records.pop()
+        records.append(record)
 
 
 def read_history(run_folder: str | Path) -> TrainingHistory:
@@ -104,17 +106,17 @@ def _read_line(line: str, history: TrainingHistory) -> None:
     inner = _INNER.search(line)
     summary = _SUMMARY.search(line)
     if inner:
-        own = history.inner
+        records = history.inner
         values = _numbers(inner[1].split(","), "=")
     elif summary:
         split = summary[1]
-        own = history.valid.setdefault(split, []) if split else history.epochs
+        records = history.valid.setdefault(split, []) if split else history.epochs
         values = _numbers(summary[2].split("|"), " ")
     else:
         return
     if "num_updates" in values:
         updates = int(values.pop("num_updates"))
-        history.add(own, Record(updates, values))
+        history.add(records, Record(updates, values))
 
 
 def _numbers(fields: Iterable[str], separator: str) -> dict[str, float]:
