@@ -207,6 +207,9 @@ def _form(entry: dict[str, Any]) -> Form:
 # --- text in a folder -----------------------------------------------------------------------------
 
 
+SPLITS = ("train", "valid", "test")
+
+
 @dataclass(frozen=True)
 class ParallelText:
     """Text of a language pair, or of several pairs with one language in common.
@@ -228,11 +231,15 @@ class ParallelText:
     @property
     def prefixes(self) -> list[str]:
         """Paths of training, validation and test text without language."""
-        return [str(self.folder / part) for part in ("train", self.valid, "test")]
+        return [self._prefix(split) for split in SPLITS]
 
-    def file(self, part: int, lang: str, pair: str = "") -> str:
-        """Return a file; part 0: training, 1: validation, 2: test."""
-        prefix = self.prefixes[part]
+    def _prefix(self, split: str) -> str:
+        name = self.valid if split == "valid" else split
+        return str(self.folder / name)
+
+    def file(self, split: str, lang: str, pair: str = "") -> str:
+        """Return the file of one of :data:`SPLITS`."""
+        prefix = self._prefix(split)
         path = f"{prefix}.{pair}.{lang}" if pair else f"{prefix}.{lang}"
         return f"{path}.gz" if Path(f"{path}.gz").is_file() else path
 
@@ -240,13 +247,13 @@ class ParallelText:
     def files(self) -> list[str]:
         """All files."""
         files = []
-        for part in range(len(self.prefixes)):
+        for split in SPLITS:
             for pair in self.pairs:
                 for lang in pair.split("-"):
-                    files.append(self.file(part, lang, pair))
+                    files.append(self.file(split, lang, pair))
             if not self.pairs:
-                files.append(self.file(part, self.source))
-                files.append(self.file(part, self.target))
+                files.append(self.file(split, self.source))
+                files.append(self.file(split, self.target))
         return files
 
     @property

@@ -28,8 +28,15 @@ from gtrans.text.reader import (
     sentence_of,
 )
 
-Place = tuple[Path, int]
-"""A file and a line in it, from 1."""
+
+class FileLine(NamedTuple):
+    """A line of a file, from 1."""
+
+    file: Path
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
 
 
 class Pair(NamedTuple):
@@ -37,7 +44,7 @@ class Pair(NamedTuple):
 
     source: str
     target: str
-    places: tuple[Place, ...]
+    places: tuple[FileLine, ...]
 
 
 Pairs = Iterator[Pair | None]
@@ -91,7 +98,7 @@ def read_lines(source: Path, target: Path, boundary: Boundary) -> Pairs:
             yield Pair(
                 sentence_of(left, source, number),
                 sentence_of(right, target, number),
-                tuple((path, number) for path in paths),
+                tuple(FileLine(path, number) for path in paths),
             )
 
 
@@ -138,12 +145,19 @@ _TAG = re.compile(
 _HEADINGS = ("title", "description")
 
 
+class TalkSentence(NamedTuple):
+    """A sentence and its line."""
+
+    text: str
+    line: int
+
+
 class Talk(NamedTuple):
-    """A talk on one side, and the lines where it and its sentences begin."""
+    """A talk on one side, and the line where it begins."""
 
     name: str
     line: int
-    sentences: Sequence[tuple[str, int]]
+    sentences: Sequence[TalkSentence]
 
 
 def read_talks(source: Path, target: Path, headings: bool) -> Pairs:
@@ -157,7 +171,8 @@ def read_talks(source: Path, target: Path, headings: bool) -> Pairs:
         if left is None or right is None:
             longer, shorter = (target, source) if left is None else (source, target)
             raise GtransError(f"{shorter} has {number - 1} documents, but {longer} has more")
-        here, there = f"{source}:{left.line}", f"{target}:{right.line}"
+        here = FileLine(source, left.line)
+        there = FileLine(target, right.line)
         if left.name != right.name:
             raise GtransError(
                 f"document {number} is '{left.name}' in {here} but '{right.name}' in {there}; the "
@@ -170,19 +185,21 @@ def read_talks(source: Path, target: Path, headings: bool) -> Pairs:
                 "belong together"
             )
         pairs = zip(left.sentences, right.sentences, strict=True)
-        for (text, line), (translation, other_line) in pairs:
-            yield Pair(text, translation, ((source, line), (target, other_line)))
+        for sentence, translation in pairs:
+            places = FileLine(source, sentence.line), FileLine(target, translation.line)
+            yield Pair(sentence.text, translation.text, places)
         yield None
 
 
 def _talks(path: Path, headings: bool) -> Iterator[Talk]:
     name, begin = "", 1
-    first: list[tuple[str, int]] = []
-    sentences: list[tuple[str, int]] = []
+    first: list[TalkSentence] = []
+    sentences: list[TalkSentence] = []
     for number, line in enumerate(iterate_raw_lines(path), start=1):
         tag = _TAG.match(line)
         if tag is None:
-            sentences.append((sentence_of(line, path, number), number))
+            sentence = sentence_of(line, path, number)
+            sentences.append(TalkSentence(sentence, number))
             continue
         if sentences:
             yield Talk(name, begin, [*first, *sentences])
@@ -191,7 +208,8 @@ def _talks(path: Path, headings: bool) -> Iterator[Talk]:
         if tag[1].lower() == "talkid":
             name = content
         elif tag[1].lower() in _HEADINGS and headings and content:
-            first.append((sentence_of(content, path, number), number))
+            heading = sentence_of(content, path, number)
+            first.append(TalkSentence(heading, number))
     if sentences:
         yield Talk(name, begin, [*first, *sentences])
 
@@ -222,7 +240,7 @@ def read_set(source: Path, target: Path) -> Pairs:
         right = _open_set(target, "reference", first)
     for pairs in matched(left, right, strict=False):
         for here, there in pairs:
-            places = ((source, here.line), (target, there.line))
+            places = FileLine(source, here.line), FileLine(target, there.line)
             yield Pair(here.text(), there.text(), places)
         yield None
 

@@ -440,7 +440,7 @@ def _empty_sides(pair: Pair) -> str:
 def _empty_pair(pair: Pair, label: str, reason: str) -> GtransError:
     text = pair.source or pair.target
     quoted = f" ('{text[:60]}')" if text else ""
-    places = [f"{path}:{line}" for path, line in pair.places]
+    places = [str(place) for place in pair.places]
     return GtransError(
         f"{' and '.join(places)}: a pair of {label}{quoted} is {reason}; `--empty drop` leaves "
         "such pairs out and counts them"
