@@ -310,5 +310,5 @@ GPU = Benchmark(
         "long": [240],
     },
     measure=measure,
-    device="CUDA, bf16",
+    device="CUDA, bf16" if CUDA else "CPU, bf16",
 )

@@ -102,6 +102,14 @@ def test_mistakes(arguments: tuple[str, ...], message: str) -> None:
 # ---- parts ---------------------------------------------------------------------------------------
 
 
+def test_rows_name_the_device_that_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    import gpu
+
+    device = "CUDA, bf16" if torch.cuda.is_available() else "CPU, bf16"
+    assert gpu.GPU.device == device
+
+
 def test_docs_name_benchmarks_that_exist() -> None:
     for path in [REPO / "README.md", *(REPO / "docs").rglob("*.md")]:
         named = re.findall(r"scripts/benchmarks/run\.py ([A-Za-z-]+)", path.read_text("utf-8"))
