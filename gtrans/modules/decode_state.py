@@ -42,6 +42,48 @@ class Keys(NamedTuple):
     mask: Tensor | None
 
 
+class TokenKeys(NamedTuple):
+    """The target tokens that self-attention reads in a step.
+
+    Attributes:
+        keys: of all tokens.
+        newest: ``(keys and values, documents, beam, dim)``, the last columns, still to be written.
+    """
+
+    keys: Keys
+    newest: Tensor
+
+
+class ReadPrefix(NamedTuple):
+    """The part of a translation that a decoder has read before the first step.
+
+    Attributes:
+        lengths: ``(hypotheses,)`` tokens.
+        longest: the most of them.
+        sentences: ``(hypotheses,)`` sentences.
+        sentences_on_host: ``(documents, 1)``, the same.
+    """
+
+    lengths: Tensor
+    longest: int
+    sentences: Tensor
+    sentences_on_host: Ints
+
+
+class WrittenSentences(NamedTuple):
+    """The sentences that the hypotheses of a search write, counted by the search.
+
+    Attributes:
+        number: ``(hypotheses,)``, the first one to translate is 0.
+        on_host: ``(documents, beam)``, the same.
+        any_opens: whether a newest token opens a sentence.
+    """
+
+    number: Tensor
+    on_host: Ints
+    any_opens: bool
+
+
 class TokenTree:
     """Keys and values, in some layers, of the tokens that the hypotheses have written.
 
@@ -73,7 +115,11 @@ class TokenTree:
         self._next_mask = torch.empty_like(self._mask)
         is_own = torch.eye(beam, dtype=torch.bool, device=like.device)
         own = self._mask.new_zeros(beam, beam)
-        self._own = own.masked_fill_(~is_own, _HIDDEN)
+        own.masked_fill_(~is_own, _HIDDEN)
+        # The columns until tokens are dropped for the next time
+        self._own = own.repeat(1, _STEPS_BETWEEN)
+        self._used: Tensor | None = None
+        self._prepare_columns()
 
     def begin_step(self, opens: Tensor | None = None) -> None:
         """Make room for the next tokens, each seen by its own hypothesis only.
@@ -85,8 +131,14 @@ class TokenTree:
             seen.masked_fill_(opens[:, :, None], _HIDDEN)
         width = self.width + self._beam
         self._make_room(width)
-        self._mask[:, :, self.width : width] = self._own
         self.width = width
+
+    def _prepare_columns(self) -> None:
+        """Let the next columns be seen by one hypothesis each, in both masks."""
+        own = self._own[:, : self._mask.size(2) - self.width]
+        end = self.width + own.size(1)
+        self._mask[:, :, self.width : end] = own
+        self._next_mask[:, :, self.width : end] = own
 
     def begin_with(self, pairs: tuple[Tensor, Tensor], real: Tensor) -> None:
         """Store tokens common to all hypotheses of a document, before the first step.
@@ -104,6 +156,7 @@ class TokenTree:
         seen.masked_fill_(~real, _HIDDEN)
         self._mask[:, :, :longest] = seen[:, None]
         self.width = longest
+        self._prepare_columns()
 
     def _make_room(self, width: int) -> None:
         capacity = self._mask.size(2)
@@ -112,18 +165,19 @@ class TokenTree:
         # Doubling keeps the cost of growing constant.
         more = max(width - capacity, capacity)
         self._data = F.pad(self._data, (0, 0, 0, more))
-        self._mask = F.pad(self._mask, (0, more), value=_HIDDEN)
+        self._mask = F.pad(self._mask, (0, more))
         self._next_mask = torch.empty_like(self._mask)
+        self._prepare_columns()
 
-    def keys_by_layer(self) -> dict[int, Keys]:
+    def keys_by_layer(self) -> dict[int, TokenKeys]:
         """Return the keys by layer; the last ``beam`` columns are the step's tokens."""
         data = self._data[:, :, :, : self.width]
+        newest = data[:, :, :, -self._beam :]
         mask = self._mask[:, None, :, : self.width]
-        layers: dict[int, Keys] = {}
+        layers: dict[int, TokenKeys] = {}
         for index, number in enumerate(self.layer_numbers):
-            keys = data[0, index]
-            values = data[1, index]
-            layers[number] = Keys(keys, values, mask)
+            keys = Keys(data[0, index], data[1, index], mask)
+            layers[number] = TokenKeys(keys, newest[:, index])
         return layers
 
     def reorder(self, rows: Tensor) -> None:
@@ -134,36 +188,44 @@ class TokenTree:
         self._mask, self._next_mask = self._next_mask, self._mask
 
     def unused(self) -> Tensor:
-        """``(2,)`` the first unused column and the most columns in use, over all documents."""
-        used = self._used().long()
-        first = used.cumprod(1).sum(1).amin()
-        most = used.sum(1).amax()
-        return torch.stack([first, most])
+        """Return what :meth:`drop_unused` must know on the host, ``(width + 1,)``.
 
-    def drop_unused(self, first: int, most: int) -> None:
-        """Drop tokens that no hypothesis contains; see :meth:`unused`."""
-        if most == self.width:
-            return
+        The most columns that a document uses, and for each column whether all documents use it.
+        """
+        seen = self._mask[:, :, : self.width]
+        used = seen.amax(1) == 0  # (documents, width)
+        self._used = used
+        most = used.sum(1).amax(0, keepdim=True)
+        return torch.cat([most, used.all(0)])
+
+    def drop_unused(self, unused: Ints) -> None:
+        """Drop tokens that no hypothesis contains; ``unused``: see :meth:`unused`."""
+        most, used_by_all = int(unused[0]), unused[1:]
+        used, self._used = self._used, None
+        if used is not None and most < self.width:
+            first = int(used_by_all.argmin())
+            self._move_used(used, first, most)
+            self.width = most
+        self._prepare_columns()
+
+    def _move_used(self, used: Tensor, first: int, most: int) -> None:
+        """Move the used columns to the columns from ``first`` to ``most``."""
         kept = most - first
-        used = self._used()[:, first:].byte()
-        order = used.argsort(dim=1, descending=True, stable=True)
+        behind = used[:, first:].byte()
+        order = behind.argsort(dim=1, descending=True, stable=True)
         columns = order[:, :kept] + first  # (documents, kept)
         numbers = torch.arange(columns.size(0), device=columns.device)
         documents = numbers[:, None]
         self._data[:, :, :, first:most] = self._data[:, :, documents, columns]
         of_hypotheses = columns[:, None].expand(-1, self._beam, -1)
         self._mask[:, :, first:most] = self._mask.gather(2, of_hypotheses)
-        self.width = most
-
-    def _used(self) -> Tensor:
-        seen = self._mask[:, :, : self.width]
-        return seen.amax(1) == 0
 
     def keep(self, documents: Tensor) -> None:
         """Drop all other documents."""
         self._data = self._data.index_select(2, documents)
         self._mask = self._mask.index_select(0, documents)
         self._next_mask = torch.empty_like(self._mask)
+        self._prepare_columns()
 
 
 class SentenceWindow:
@@ -179,13 +241,15 @@ class SentenceWindow:
         tokens, dim = keys[0].shape
         packed = torch.stack([*keys, *values])
         self._packed = packed.view(2, layers, tokens, dim)
-        self._sentence = source.sentence
         lengths = source.sentence_lengths.cpu().numpy()
         counts = source.sentence_counts.cpu().numpy()
         # The source tokens of the batch before each of its sentences, and before its end.
         self._begins = np.append(0, lengths.cumsum())
         # The sentences of the batch before the first one of each document.
         self._firsts = counts.cumsum() - counts
+        numbers = np.arange(len(lengths)) - np.repeat(self._firsts, counts)
+        # (source tokens,) the sentence of each token, counted in its document
+        self._sentence = np.repeat(numbers, lengths)
         documents = len(counts)
         self._spans = np.full((2, documents), -1)
         self._widths = np.zeros(documents, np.int64)
@@ -193,20 +257,24 @@ class SentenceWindow:
         self._data = packed.new_zeros(2, layers, documents, 0, dim)
         # (documents, capacity) the sentence of each token, -1 after the end
         self._sentence_of_column = source.sentence.new_zeros(documents, 0)
-        self._columns = source.sentence.new_zeros(0)
         self._width = 0
+        # (documents, beam) the sentences that the mask shows
+        self._shown_sentences: Ints | None = None
         self._visible = packed.new_zeros(())
         self._hidden = packed.new_full((), _HIDDEN)
-        self._no_sentence = source.sentence.new_full((), -1)
         self.mask = self._visible
 
-    def move(self, spans: Ints, sentence: Tensor) -> None:
+    def move(self, on_host: Ints, sentence: Tensor) -> None:
         """Read other sentences.
 
-        Args:
-            spans: ``(2, documents)`` first and last sentence of each document.
-            sentence: ``(documents, beam)`` the sentence of each hypothesis.
+        ``sentence (documents, beam)`` of each hypothesis, and ``on_host`` the same.
         """
+        shown = self._shown_sentences
+        if shown is not None and np.array_equal(shown, on_host):
+            return
+        self._shown_sentences = on_host.copy()
+        earliest, latest = on_host.min(1), on_host.max(1)
+        spans = np.stack([earliest, latest])
         has_moved = (spans != self._spans).any(0)
         moved = np.flatnonzero(has_moved)
         if len(moved):
@@ -227,19 +295,20 @@ class SentenceWindow:
         self._width = int(self._widths.max())
         self._make_room(self._width)
         width = int(sizes.max())
-        windows = torch.from_numpy(np.stack([moved, begins, sizes]))
-        numbers, begin, size = to_device(windows, self._sentence_of_column.device)
-        columns = self._columns[:width]
-        index = begin[:, None] + columns  # (moved, width)
-        last_token = self._sentence.numel() - 1
-        index.clamp_(max=last_token)
-        self._data[:, :, numbers, :width] = self._packed[:, :, index]
-        is_real = columns < size[:, None]
-        self._sentence_of_column.index_fill_(0, numbers, -1)
-        sentence = self._sentence[index]
-        self._sentence_of_column[numbers, :width] = torch.where(
-            is_real, sentence, self._no_sentence
-        )
+        columns = np.arange(width)
+        tokens = begins[:, None] + columns  # (moved, width)
+        tokens = np.minimum(tokens, len(self._sentence) - 1)
+        is_real = columns < sizes[:, None]
+        capacity = self._sentence_of_column.size(1)
+        sentence = np.full((len(moved), capacity), -1)
+        sentence[:, :width] = np.where(is_real, self._sentence[tokens], -1)
+        joined = np.concatenate([moved[:, None], sentence, tokens], 1)
+        filled = to_device(torch.from_numpy(joined), self._sentence_of_column.device)
+        documents = filled[:, 0]
+        sentence_of_column = filled[:, 1 : capacity + 1]
+        token_of_column = filled[:, capacity + 1 :]
+        self._sentence_of_column.index_copy_(0, documents, sentence_of_column)
+        self._data[:, :, documents, :width] = self._packed[:, :, token_of_column]
 
     def _make_room(self, width: int) -> None:
         capacity = self._sentence_of_column.size(1)
@@ -248,7 +317,6 @@ class SentenceWindow:
         more = max(width - capacity, capacity)
         self._data = F.pad(self._data, (0, 0, 0, more))
         self._sentence_of_column = F.pad(self._sentence_of_column, (0, more), value=-1)
-        self._columns = torch.arange(capacity + more, device=self._sentence_of_column.device)
 
     def keys_by_layer(self) -> dict[int, Keys]:
         """Return the keys by layer."""
@@ -267,6 +335,7 @@ class SentenceWindow:
         self._firsts = self._firsts[numbers]
         self._widths = self._widths[numbers]
         self._spans = self._spans[:, numbers]
+        self._shown_sentences = None
 
 
 class SharedSources:
@@ -314,7 +383,7 @@ class LayerKeys:
     """The keys that the attentions of a decoder layer read in a step.
 
     Attributes:
-        own: by kind of self-attention; the layer writes the last ``beam`` columns.
+        own: by kind of self-attention; the layer writes the newest tokens.
         source: by kind of cross-attention.
         context: for context attention.
         memory: for the recurrent memory.
@@ -339,6 +408,7 @@ class DecodeState:
         most_sentences: of a document.
         layers: the keys for each layer in the current step.
         further_sources: keys of a system's own attentions.
+        written: a search sets it before each step; None: :meth:`advance` counts sentences itself.
     """
 
     def __init__(
@@ -397,9 +467,8 @@ class DecodeState:
             self._window = SentenceWindow(source, group_sources)
         lengths = None if source.is_dense else source.document_lengths
         self._global_sources = SharedSources.if_any(global_sources, lengths)
-        # (hypotheses,) tokens of each prefix, and of the longest
-        self._prefix_lengths: Tensor | None = None
-        self._longest_prefix = 0
+        self._prefix: ReadPrefix | None = None
+        self.written: WrittenSentences | None = None
         self.context = context
         self.memory = memory
         self.further_sources: list[SharedSources] = []
@@ -410,8 +479,8 @@ class DecodeState:
         tree = self._trees.get("global")
         return [] if tree is None else list(tree.layer_numbers)
 
-    def begin_behind(self, prefix: DocumentLayout, pairs: tuple[Tensor, Tensor] | None) -> None:
-        """Begin behind a prefix, whole sentences that all hypotheses of a document share.
+    def begin_after(self, prefix: DocumentLayout, pairs: tuple[Tensor, Tensor] | None) -> None:
+        """Begin after a prefix, whole sentences that all hypotheses of a document share.
 
         Group attention sees nothing of it, because the search opens the next sentence.
 
@@ -420,11 +489,14 @@ class DecodeState:
             pairs: keys and values of :attr:`layers_of_document`, each ``(layers, documents,
                 longest, dim)``; None: there are no such layers.
         """
-        lengths = prefix.document_lengths
-        self._prefix_lengths = lengths.repeat_interleave(self.beam)
-        self._longest_prefix = prefix.longest
-        last_sentence = prefix.sentence_counts - 1
-        self.sentence = last_sentence.repeat_interleave(self.beam)
+        lengths, counts = prefix.document_lengths, prefix.sentence_counts
+        self._prefix = ReadPrefix(
+            lengths=lengths.repeat_interleave(self.beam),
+            longest=prefix.longest,
+            sentences=counts.repeat_interleave(self.beam),
+            sentences_on_host=counts.cpu().numpy()[:, None],
+        )
+        self.sentence = self._prefix.sentences - 1
         if pairs is not None:
             keys, _ = pairs
             columns = torch.arange(keys.size(2), device=lengths.device)
@@ -433,12 +505,14 @@ class DecodeState:
 
     def positions(self) -> Positions:
         """Return the positions of the current tokens."""
-        end = self._longest_prefix + self.step + 1
+        end = self.step + 1
+        position: Tensor | int = self.step
+        if self._prefix is not None:
+            end += self._prefix.longest
+            position = self._prefix.lengths + self.step
         if self.by_sentence:
-            return Positions(self.position_in_sentence, end)
-        if self._prefix_lengths is None:
-            return Positions(self.step, end)
-        return Positions(self._prefix_lengths + self.step, end)
+            position = self.position_in_sentence
+        return Positions(position, end)
 
     @property
     def in_several(self) -> Tensor:
@@ -448,26 +522,32 @@ class DecodeState:
     def advance(self, opens: Tensor) -> None:
         """Begin a step; ``opens (hypotheses,)``: the token opens a sentence."""
         self.step += 1
-        if self.step == 0 and self._prefix_lengths is None:
+        is_first_token = self.step == 0 and self._prefix is None
+        if self.most_sentences > 1:
+            if self.written is not None:
+                self._take_sentences(self.written)
+            elif not is_first_token:
+                # Dead hypotheses may go on after the last sentence; nobody reads them.
+                self.sentence += opens
+                torch.minimum(self.sentence, self._last_sentence, out=self.sentence)
+        if is_first_token:
             self.position_in_sentence.zero_()
-        else:
-            self._count(opens)
+        elif self.by_sentence:
+            self.position_in_sentence += 1
+            self.position_in_sentence.masked_fill_(opens, 0)
         self._read_on_host()
+        any_opens = self.written is None or self.written.any_opens
         for kind, tree in self._trees.items():
-            if kind == "group" and self.step > 0:
+            if kind == "group" and self.step > 0 and any_opens:
                 tree.begin_step(opens.view(-1, self.beam))
             else:
                 tree.begin_step()
         self.layers = self._keys_of_layers()
 
-    def _count(self, opens: Tensor) -> None:
-        if self.most_sentences > 1:
-            # Dead hypotheses may go on after the last sentence; nobody reads them.
-            self.sentence += opens
-            torch.minimum(self.sentence, self._last_sentence, out=self.sentence)
-        if self.by_sentence:
-            self.position_in_sentence += 1
-            self.position_in_sentence.masked_fill_(opens, 0)
+    def _take_sentences(self, written: WrittenSentences) -> None:
+        self.sentence = written.number
+        if self._prefix is not None:
+            self.sentence = self.sentence + self._prefix.sentences
 
     def _read_on_host(self) -> None:
         """Read all that the host must know of this step in one transfer."""
@@ -475,31 +555,34 @@ class DecodeState:
         if self.step and self.step % _STEPS_BETWEEN == 0:
             trees = list(self._trees.values())
         wanted = [tree.unused() for tree in trees]
-        if self._window is not None:
+        if self._window is not None and self.written is None:
             wanted.append(self.sentence)
-        if not wanted:
-            return
-        joined = wanted[0]
-        if len(wanted) > 1:
-            joined = torch.cat(wanted)
-        numbers = joined.cpu().numpy()
+        numbers = np.zeros(0, dtype=np.int64)
+        if wanted:
+            joined = torch.cat(wanted) if len(wanted) > 1 else wanted[0]
+            numbers = joined.cpu().numpy()
         for tree in trees:
-            first, most = numbers[:2].tolist()
-            tree.drop_unused(first, most)
-            numbers = numbers[2:]
-        if self._window is not None:
+            size = tree.width + 1
+            tree.drop_unused(numbers[:size])
+            numbers = numbers[size:]
+        if self._window is None:
+            return
+        if self.written is None:
             on_host = numbers.reshape(-1, self.beam)
-            earliest, latest = on_host.min(1), on_host.max(1)
-            spans = np.stack([earliest, latest])
-            self._window.move(spans, self.sentence.view(-1, self.beam))
+        elif self._prefix is None:
+            on_host = self.written.on_host
+        else:
+            on_host = self.written.on_host + self._prefix.sentences_on_host
+        sentence = self.sentence.view(-1, self.beam)
+        self._window.move(on_host, sentence)
 
     def _keys_of_layers(self) -> list[LayerKeys]:
         sources = _keys_by_layer(self._global_sources)
         context = _keys_by_layer(self.context)
         memory = _keys_by_layer(self.memory)
         windows = _keys_by_layer(self._window)
-        group_trees = _keys_by_layer(self._trees.get("group"))
-        global_trees = _keys_by_layer(self._trees.get("global"))
+        group_trees = _tokens_by_layer(self._trees.get("group"))
+        global_trees = _tokens_by_layer(self._trees.get("global"))
         layers = []
         for number in range(self._depth):
             # Group attention that is computed as global attention reads what that reads.
@@ -519,7 +602,7 @@ class DecodeState:
 
     def reorder(self, rows: Tensor) -> None:
         """Let hypothesis ``i`` continue hypothesis ``rows[i]`` of the same document."""
-        if self.most_sentences > 1:
+        if self.most_sentences > 1 and self.written is None:
             self.sentence = self.sentence.index_select(0, rows)
         if self.by_sentence:
             self.position_in_sentence = self.position_in_sentence.index_select(0, rows)
@@ -536,8 +619,12 @@ class DecodeState:
         self.sentence = self.sentence.index_select(0, hypotheses)
         self.position_in_sentence = self.position_in_sentence.index_select(0, hypotheses)
         self._last_sentence = self._last_sentence.index_select(0, hypotheses)
-        if self._prefix_lengths is not None:
-            self._prefix_lengths = self._prefix_lengths.index_select(0, hypotheses)
+        if self._prefix is not None:
+            self._prefix = self._prefix._replace(
+                lengths=self._prefix.lengths.index_select(0, hypotheses),
+                sentences=self._prefix.sentences.index_select(0, hypotheses),
+                sentences_on_host=self._prefix.sentences_on_host[numbers.numpy()],
+            )
         for tree in self._trees.values():
             tree.keep(documents)
         if self._window is not None:
@@ -548,8 +635,12 @@ class DecodeState:
                 shared.keep(documents)
 
 
-def _keys_by_layer(keys: TokenTree | SentenceWindow | SharedSources | None) -> dict[int, Keys]:
+def _keys_by_layer(keys: SentenceWindow | SharedSources | None) -> dict[int, Keys]:
     return {} if keys is None else keys.keys_by_layer()
+
+
+def _tokens_by_layer(tree: TokenTree | None) -> dict[int, TokenKeys]:
+    return {} if tree is None else tree.keys_by_layer()
 
 
 def as_global(kind: str, source: DocumentLayout) -> bool:

@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from gtrans.modules.decode_state import Keys, LayerKeys
+from gtrans.modules.decode_state import Keys, LayerKeys, TokenKeys
 from gtrans.modules.group_attention import (
     AttentionPlan,
     dense_attention,
@@ -193,6 +193,21 @@ class MultiheadAttention(nn.Module):
         output: Tensor = self.out_proj(joined)
         return output
 
+    def write_keys(self, key: Tensor, value: Tensor, newest: Tensor) -> None:
+        """Project the keys and values ``(hypotheses, dim)`` of a decoding step.
+
+        ``newest (keys and values, documents, beam, dim)`` is written.
+        """
+        if key.is_cpu or torch.is_grad_enabled() or autocast_dtype(key.device) is not None:
+            newest[0] = self.k_proj(key).view_as(newest[0])
+            newest[1] = self.v_proj(value).view_as(newest[1])
+            return
+        # On a GPU a step takes as long as it has operations: one copy instead of two.
+        pair = key.new_empty(2, *key.shape)
+        torch.addmm(self.k_proj.bias, key, self.k_proj.weight.t(), out=pair[0])
+        torch.addmm(self.v_proj.bias, value, self.v_proj.weight.t(), out=pair[1])
+        newest.copy_(pair.view_as(newest))
+
     def _show(
         self,
         observer: WeightObserver,
@@ -303,7 +318,7 @@ class DocumentAttention(MultiheadAttention):
         output: Tensor = self.gate(in_group, in_document)
         return output
 
-    def step_self(self, x: Tensor, keys: Mapping[str, Keys], order: Tensor | None) -> Tensor:
+    def step_self(self, x: Tensor, keys: Mapping[str, TokenKeys], order: Tensor | None) -> Tensor:
         """Attend to the translation so far from a new token of each hypothesis.
 
         Args:
@@ -313,13 +328,9 @@ class DocumentAttention(MultiheadAttention):
         """
 
         def attend(attention: MultiheadAttention, kind: str, query: Tensor) -> Tensor:
-            key, value, mask = keys[kind]
-            documents, _, dim = key.shape
-            new = x.view(documents, -1, dim)  # (documents, beam, dim)
-            beam = new.size(1)
-            key[:, -beam:] = attention.k_proj(query).view_as(new)
-            value[:, -beam:] = attention.v_proj(x).view_as(new)
-            return attention.attend(query, key, value, mask)
+            all_keys, newest = keys[kind]
+            attention.write_keys(query, x, newest)
+            return attention.attend(query, *all_keys)
 
         return self._step(x, order, attend)
 

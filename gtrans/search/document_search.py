@@ -8,7 +8,7 @@ in the source. So K source sentences always give exactly K target sentences.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gtrans.models.base.model import DocumentModel
-from gtrans.modules.decode_state import DecodeState
+from gtrans.modules.decode_state import DecodeState, WrittenSentences
 from gtrans.modules.group_attention import Ints, to_device
 from gtrans.search.options import SearchOptions
+from gtrans.search.trace import SearchTrace
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,21 @@ class SearchVocabulary:
     def first(self) -> int:
         """The token that opens the decoder's input."""
         return self.opening if self.document_token is None else self.document_token
+
+    @property
+    def has_opening(self) -> bool:
+        """Whether a token other than ``</s>`` opens sentences."""
+        return self.opening != self.eos
+
+    @property
+    def separators(self) -> list[int]:
+        """The tokens between the words of two sentences, which the search itself decides on."""
+        separators = [self.eos]
+        if self.has_opening:
+            separators.append(self.opening)
+        if self.prefix is not None:
+            separators.append(self.prefix)
+        return separators
 
 
 class SentenceHypothesis(NamedTuple):
@@ -88,6 +104,7 @@ class DocumentSearch:
     def __init__(self, vocabulary: SearchVocabulary, options: SearchOptions) -> None:
         self.vocabulary = vocabulary
         self.options = options
+        self._moves: Tensor | None = None
 
     @torch.no_grad()
     def search(
@@ -131,9 +148,12 @@ class DocumentSearch:
         for model, inputs in zip(models, sources, strict=True):
             states.append(model.begin_decoding(inputs, self.options.beam))
         while progress.is_active.any():
+            written = progress.written_sentences()
+            for state in states:
+                state.written = written
             tokens, opens = progress.tokens.flatten(), progress.opens.flatten()
             log_probs = self._log_probs(models, states, tokens, opens)
-            parents = progress.extend(log_probs)
+            parents = progress.extend(log_probs, self._moves_of(log_probs))
             for state in states:
                 state.reorder(parents)
             if progress.is_worth_dropping():
@@ -161,13 +181,55 @@ class DocumentSearch:
             return log_probs[0]
         return torch.logsumexp(torch.stack(log_probs), 0) - math.log(len(models))
 
+    def _moves_of(self, log_probs: Tensor) -> Tensor:
+        """Return :func:`candidate_moves` for ``log_probs (hypotheses, vocabulary)``."""
+        entries, device = log_probs.size(1), log_probs.device
+        beam = self.options.beam
+        moves = self._moves
+        if moves is None or moves.size(1) != beam * entries or moves.device != device:
+            moves = candidate_moves(self.vocabulary, beam, entries, self.options.free)
+            moves = to_device(moves, device)
+            self._moves = moves
+        return moves
+
 
 # The share of rows whose documents have ended, from which they are dropped. A CPU drops them at
 # once, because the time of a step grows with its rows; on a GPU it hardly does, and dropping
 # copies all keys.
 _SHARE_TO_DROP = 0.25
-# Words of a sentence that is closed: more than any limit.
-_CLOSED = 1 << 24
+# More words than any sentence has; single precision counts so far.
+_MOST_WORDS = 1 << 24
+# Rows of the candidates of a step (`candidate_moves`). The host reads the first three.
+_TOKEN, _ORIGIN, _SENTENCE, _PLACE, _WORDS = range(5)
+_ROWS, _ROWS_ON_HOST = 5, 3
+_COUNTERS = slice(_SENTENCE, _ROWS)
+# Columns of `SearchProgress.rules`.
+_LIMIT, _LEAST, _FIRST_GIVEN = range(3)
+
+
+def candidate_moves(
+    vocabulary: SearchVocabulary, beam: int, entries: int, is_free: bool = False
+) -> Tensor:
+    """Return ``(5, beam * entries)``: what each token does to each hypothesis of a document.
+
+    The rows are the token, its origin (the hypothesis), and what it adds to the hypothesis'
+    sentence, place and words. ``is_free``: for :class:`_FreeProgress`.
+    """
+    moves = torch.zeros(_ROWS, beam, entries, dtype=torch.long)
+    moves[_TOKEN] = torch.arange(entries)
+    moves[_ORIGIN] = torch.arange(beam)[:, None]
+    moves[_WORDS] = 1
+    separators = vocabulary.separators
+    if is_free and vocabulary.document_token is not None:
+        separators = [vocabulary.document_token]
+    else:
+        moves[_SENTENCE, :, vocabulary.opening] = 1
+    moves[_PLACE, :, separators] = 1
+    # A new sentence has no words yet, and special tokens are none.
+    moves[_WORDS, :, vocabulary.opening] = -_MOST_WORDS
+    if vocabulary.prefix is not None:
+        moves[_WORDS, :, vocabulary.prefix] = -_MOST_WORDS
+    return moves.flatten(1)
 
 
 class SearchProgress:
@@ -175,17 +237,20 @@ class SearchProgress:
 
     Ended documents stay in their rows until dropping some of them is worthwhile.
 
+    A hypothesis has a *place*, the number of separators that it has written. A sentence has up to
+    three places: before its prefix (if it has one), among its words, and before the token that
+    opens the next sentence (if that is not ``</s>``). The last place is the end of the document.
+
     Attributes:
-        has_opening: a token other than ``</s>`` opens sentences.
         end: the last token of a document.
         numbers: ``(width,)`` numbers of the documents in the batch, on the host.
         is_active: ``(width,)`` whether a document has not ended, on the host.
         last: ``(width, 1)`` number of each document's last sentence.
-        facts: ``(width, sentences, 3)``: most words of the translation, and log-probabilities, 0 or
-            ``-inf``, of the document's end and of another sentence after this one.
-        tokens: ``(width, beam)`` newest tokens.
-        counters: ``(2, width, beam)``: :attr:`sentence` and :attr:`words`.
-        closed: ``(width, beam)`` whether the newest token has ended a sentence before a separator.
+        rules: ``(width, places, 2 + given tokens)``. From the number of words in the first column
+            on only given tokens follow; from the one in the second on ``</s>`` may, with the
+            model's probability. The others are log-probabilities, 0 or ``-inf``, of the given
+            tokens: ``</s>``, the other separators, forbidden ones.
+        newest: ``(5, width, beam)`` the candidates chosen last; see :func:`candidate_moves`.
         history: ``(width, beam, length)`` all tokens so far, if no n-gram may be repeated.
         opens: ``(width, beam)`` whether the newest token has opened a sentence.
         prefix_lengths: ``(width, 1)`` tokens, or None.
@@ -204,7 +269,6 @@ class SearchProgress:
         documents, beam = len(source_lengths), options.beam
         self.vocabulary = vocabulary
         self.options = options
-        self.has_opening = vocabulary.opening != vocabulary.eos
         self.end = vocabulary.eos
         self.device = device
         self.numbers = np.arange(documents)
@@ -212,42 +276,87 @@ class SearchProgress:
         self._found = np.zeros(documents, dtype=np.int64)
         self._share_to_drop = 0.0 if device.type == "cpu" else _SHARE_TO_DROP
         self._most_sentences = max(map(len, source_lengths), default=0)
-        facts, last = self._facts_of(source_lengths)
-        self.facts = to_device(facts, device)
+        # Each once: forbidden tokens may be separators, too.
+        given = dict.fromkeys(vocabulary.separators)
+        given.update(dict.fromkeys(vocabulary.forbidden))
+        self._given = to_device(torch.tensor(list(given)), device)
+        last = torch.tensor([[len(lengths) - 1] for lengths in source_lengths])
+        rules = self._rules_of(source_lengths, last)
+        most = self._most_of(last)
         self.last = to_device(last, device)
-        forbidden = torch.tensor(vocabulary.forbidden, dtype=torch.long)
-        self.forbidden = to_device(forbidden, device)
-        self._never = torch.full((), float("-inf"), device=device)
+        self.rules = to_device(rules, device)
+        # (3, width, 1) bounds of sentence, place and words
+        self._most = to_device(most, device)
+        self._least = torch.zeros_like(self._most)
         self._offsets = torch.arange(documents, device=device)[:, None] * beam
-        # Behind a prefix, a sentence is opened and no document.
-        first = vocabulary.first if prefix_longest is None else vocabulary.opening
         self.prefix_lengths: Tensor | None = None
         self._prefix_longest = prefix_longest or 0
-        self.tokens = torch.full((documents, beam), first, device=device)
-        self.counters = self.tokens.new_zeros(2, documents, beam)
-        self.closed = torch.zeros_like(self.tokens, dtype=torch.bool)
-        self.history = self.tokens.new_zeros(documents, beam, 0)
+        is_behind_prefix = prefix_longest is not None
+        # Behind a prefix, a sentence is opened and no document.
+        first = vocabulary.opening if is_behind_prefix else vocabulary.first
+        self.newest = torch.zeros(_ROWS, documents, beam, dtype=torch.long, device=device)
+        self.newest[_TOKEN] = first
+        self.newest[_PLACE] = self._first_place(first)
+        self.history = self.newest.new_zeros(documents, beam, 0)
         # At first all hypotheses are the same, so only one of them is alive.
         self.scores = torch.full((documents, beam), float("-inf"), device=device)
         self.scores[:, 0] = 0.0
-        self.opens = torch.full_like(self.closed, prefix_longest is not None)
+        self._none_opens = torch.zeros(documents, beam, dtype=torch.bool, device=device)
+        self.opens = torch.full_like(self._none_opens, is_behind_prefix)
+        self._any_opens = is_behind_prefix
+        self._sentence_on_host = np.zeros((documents, beam), dtype=np.int64)
         # (width, 1) documents that have ended but are still in their rows
         self._lingering: Tensor | None = None
         self.step = 0
         self._trace = SearchTrace(documents, beam)
 
-    def _facts_of(self, source_lengths: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
-        facts = torch.ones(len(source_lengths), self._most_sentences, 3)
-        limits = facts[:, :, 0].numpy()
-        closing, reopening = facts[:, :, 1], facts[:, :, 2]
+    def _rules_of(self, source_lengths: Sequence[Sequence[int]], last: Tensor) -> Tensor:
+        vocabulary = self.vocabulary
+        separators = vocabulary.separators
+        documents, sentences = len(source_lengths), self._most_sentences
+        places = len(separators)
+        columns = _FIRST_GIVEN + self._given.numel()
+        rules = torch.full((documents, sentences * places + 1, columns), float("-inf"))
+        # Outside of words only given tokens follow.
+        rules[:, :, _LIMIT] = 0.0
+        rules[:, :, _LEAST] = float("inf")
+        by_sentence = rules[:, :-1].view(documents, sentences, places, columns)
+        if vocabulary.prefix is not None:
+            column = _FIRST_GIVEN + separators.index(vocabulary.prefix)
+            by_sentence[:, :, 0, column] = 0.0
+        place_of_words = 0 if vocabulary.prefix is None else 1
+        among_words = by_sentence[:, :, place_of_words]
+        among_words[:, :, _LIMIT] = self._limits(source_lengths)
+        among_words[:, :, _LEAST] = self.options.min_len
+        if vocabulary.has_opening:
+            # After </s> comes <s> or, in the last sentence, the end of the document.
+            is_last = torch.arange(sentences) == last
+            closed = by_sentence[:, :, -1]
+            end = _FIRST_GIVEN + separators.index(vocabulary.eos)
+            opening = _FIRST_GIVEN + separators.index(vocabulary.opening)
+            closed[:, :, end].masked_fill_(is_last, 0.0)
+            closed[:, :, opening].masked_fill_(~is_last, 0.0)
+        return rules
+
+    def _limits(self, source_lengths: Sequence[Sequence[int]]) -> Tensor:
+        """Return ``(documents, sentences)``, the most words of each translation."""
+        limits = np.zeros((len(source_lengths), self._most_sentences), dtype=np.float32)
         for document, lengths in enumerate(source_lengths):
             for number, words in enumerate(lengths):
-                limits[document, number] = min(self.options.limit(words), _CLOSED)
-        last = torch.tensor([[len(lengths) - 1] for lengths in source_lengths])
-        is_last = torch.arange(self._most_sentences) == last
-        closing.zero_().masked_fill_(~is_last, float("-inf"))
-        reopening.zero_().masked_fill_(is_last, float("-inf"))
-        return facts, last
+                limits[document, number] = min(self.options.limit(words), _MOST_WORDS)
+        return torch.from_numpy(limits)
+
+    def _most_of(self, last: Tensor) -> Tensor:
+        """Return ``(3, width, 1)``: the last sentence, the last place and no limit of words."""
+        sentences = last + 1
+        end = sentences * len(self.vocabulary.separators)
+        unlimited = torch.full_like(last, _MOST_WORDS)
+        return torch.stack([last, end, unlimited])
+
+    def _first_place(self, first: int) -> int:
+        """Return the place behind the token ``first``, which may open the first sentence."""
+        has_prefix = self.vocabulary.prefix is not None
+        return 1 if has_prefix and first != self.vocabulary.opening else 0
 
     @property
     def width(self) -> int:
@@ -255,56 +364,73 @@ class SearchProgress:
         return len(self.numbers)
 
     @property
+    def tokens(self) -> Tensor:
+        """``(width, beam)`` newest tokens."""
+        return self.newest[_TOKEN]
+
+    @property
     def sentence(self) -> Tensor:
         """``(width, beam)`` the sentence that each hypothesis writes."""
-        return self.counters[0]
+        return self.newest[_SENTENCE]
 
     @property
     def words(self) -> Tensor:
         """``(width, beam)`` words of that sentence."""
-        return self.counters[1]
+        return self.newest[_WORDS]
 
-    def extend(self, log_probs: Tensor) -> Tensor:
+    def written_sentences(self) -> WrittenSentences | None:
+        """Return the sentences that hypotheses write, for the decoders."""
+        return WrittenSentences(self.sentence.flatten(), self._sentence_on_host, self._any_opens)
+
+    def extend(self, log_probs: Tensor, moves: Tensor) -> Tensor:
         """Choose the next tokens; return the hypotheses that they continue, ``(hypotheses,)``.
 
-        ``log_probs (hypotheses, vocabulary)`` is changed.
+        Args:
+            log_probs: ``(hypotheses, vocabulary)``; changed.
+            moves: see :func:`candidate_moves`.
         """
-        beam, never = self.options.beam, float("-inf")
-        entries = log_probs.size(1)
-        log_probs = log_probs.view(self.width, beam, entries)
+        beam, width = self.options.beam, self.width
+        log_probs = log_probs.view(width, beam, -1)
         totals = self._totals(log_probs).flatten(1)
-        # best, index, origin, token: (width, candidates)
+        # best, index: (width, candidates)
         count = min(2 * beam, totals.size(1))
         best, index = largest(totals, count)
-        candidates = index.new_empty(2, *index.shape)
-        origin, token = candidates
-        torch.div(index, entries, rounding_mode="floor", out=origin)
-        torch.remainder(index, entries, out=token)
-        # Which candidates end their document, and, last, whether any hypothesis goes on: all that
-        # the host must know, in one transfer.
-        shape = self.width, token.size(1) + 1
-        flags = torch.empty(shape, dtype=torch.bool, device=self.device)
-        ends = flags[:, :-1]
-        goes_on = flags[:, -1:]
-        is_possible = best.gt(never)
-        torch.logical_and(self._ends(token, origin), is_possible, out=ends)
-        chosen = self._chosen(ends)
-        self.scores = best.masked_fill(ends, never).gather(1, chosen)
-        picked = candidates.gather(2, chosen.expand(2, -1, -1))
-        self._trace.add(self.numbers, picked, self.scores)
-        new_origin, new_token = picked
-        self._advance(new_origin, new_token)
-        # The first hypothesis is the best one.
-        torch.gt(self.scores[:, :1], never, out=goes_on)
-        on_host = flags.cpu().numpy()
-        is_end, is_alive = on_host[:, :beam], on_host[:, -1]
+        candidates = self._candidates(moves, index)
+        results = _StepResults(width, beam, count, self.device)
+        torch.gt(best, float("-inf"), out=results.is_possible)
+        at_end = candidates[_PLACE] >= self._most[_PLACE - _SENTENCE]
+        torch.logical_and(at_end, results.is_possible, out=results.ends)
+        chosen = self._chosen(results.ends)
+        going_on = best.masked_fill(results.ends, float("-inf"))
+        self.scores = going_on.gather(1, chosen)
+        index = chosen.expand(_ROWS, -1, -1)
+        torch.gather(candidates, 2, index, out=results.picked)
+        on_host = results.on_host()
+        self._advance(results.picked, on_host.picked)
+        tokens, origins = on_host.picked[_TOKEN], on_host.picked[_ORIGIN]
+        self._trace.add(self.numbers, tokens, origins, self.scores)
+        is_end = on_host.ends[:, :beam]
         if is_end.any():
-            self._trace.add_ends(ends[:, :beam], origin[:, :beam], best[:, :beam])
+            origin = candidates[_ORIGIN, :, :beam]
+            self._trace.add_ends(is_end, origin, best[:, :beam])
             self._found += is_end.sum(1)
         has_enough = self._found >= beam
-        self._let_linger(self.is_active & is_alive & ~has_enough)
-        parents: Tensor = new_origin + self._offsets[: self.width]
+        self._let_linger(self.is_active & on_host.is_alive() & ~has_enough)
+        parents = self.newest[_ORIGIN] + self._offsets[:width]
         return parents.flatten()
+
+    def _candidates(self, moves: Tensor, index: Tensor) -> Tensor:
+        """Return ``(5, width, candidates)``: the columns ``index`` of ``moves``, made.
+
+        Sentence, place and words are those after the candidate's token.
+        """
+        chosen = moves.index_select(1, index.flatten())
+        candidates = chosen.view(_ROWS, *index.shape)
+        counters = candidates[_COUNTERS]
+        origin = candidates[_ORIGIN].expand_as(counters)
+        counters += self.newest[_COUNTERS].gather(2, origin)
+        counters.clamp_(self._least, self._most)
+        return candidates
 
     def _chosen(self, ends: Tensor) -> Tensor:
         """Return ``(width, beam)`` candidates that go on.
@@ -330,20 +456,12 @@ class SearchProgress:
         if self._lingering is not None:
             # Their positions begin again and again, so that no table of positions is too short.
             self.opens = self.opens | self._lingering
+            self._any_opens = True
 
     def is_worth_dropping(self) -> bool:
         """Whether enough documents have ended to drop them, but not all."""
         ended = self.width - int(self.is_active.sum())
         return 0 < ended < self.width and ended >= self._share_to_drop * self.width
-
-    def _current_facts(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Return :attr:`facts` of the sentence of each hypothesis, ``(width, beam)`` each."""
-        facts = self.facts
-        if self._most_sentences > 1:
-            index = self.sentence[:, :, None].expand(-1, -1, facts.size(2))
-            facts = facts.gather(1, index)
-        limit, closing, reopening = facts.unbind(2)
-        return limit, closing, reopening
 
     def _totals(self, log_probs: Tensor) -> Tensor:
         """Return scores of all continuations, ``-inf`` for tokens that cannot follow.
@@ -351,12 +469,16 @@ class SearchProgress:
         ``log_probs (width, beam, vocabulary)`` becomes the result.
         """
         vocabulary, options = self.vocabulary, self.options
-        never = float("-inf")
-        self._forbid(log_probs)
-        limit, closing, reopening = self._current_facts()
+        self._penalize_unknown(log_probs)
+        place = self.newest[_PLACE]
+        index = place[:, :, None].expand(-1, -1, self.rules.size(2))
+        rules = self.rules.gather(1, index)  # (width, beam, 2 + given tokens)
         words = self.words
-        is_too_short = words < options.min_len
-        end = log_probs[:, :, vocabulary.eos].masked_fill(is_too_short, never)
+        has_reached = words[:, :, None] >= rules[:, :, :_FIRST_GIVEN]
+        barred, may_end = has_reached.unbind(2)
+        given = rules[:, :, _FIRST_GIVEN:]
+        end = given[:, :, 0]
+        torch.where(may_end, log_probs[:, :, vocabulary.eos], end, out=end)
         if options.no_repeat_ngram_size:
             forbid_repetitions(
                 log_probs.flatten(0, 1),
@@ -364,46 +486,31 @@ class SearchProgress:
                 words.flatten(),
                 options.no_repeat_ngram_size,
             )
-        # Log-probabilities of the tokens that the search itself decides on.
-        given = {vocabulary.eos: end}
-        if self.has_opening:
-            # After </s> comes <s> or, in the last sentence, the end of the document.
-            given[vocabulary.eos] = torch.where(self.closed, closing, end)
-            given[vocabulary.opening] = torch.where(self.closed, reopening, self._never)
-        barred = words >= limit
         if self._may_lack_room():
             barred |= self._no_room_left()
-        if vocabulary.prefix is not None:
-            opened = self.tokens.eq(vocabulary.opening)
-            barred |= opened
-            for token, scores in given.items():
-                given[token] = scores.masked_fill(opened, never)
-            prefix = torch.zeros_like(self.scores)
-            given[vocabulary.prefix] = prefix.masked_fill_(~opened, never)
         return self._add_scores(log_probs, barred, given)
 
-    def _forbid(self, log_probs: Tensor) -> None:
-        log_probs.index_fill_(2, self.forbidden, float("-inf"))
+    def _penalize_unknown(self, log_probs: Tensor) -> None:
         if self.options.unkpen:
             log_probs[:, :, self.vocabulary.unk].sub_(self.options.unkpen)
 
-    def _add_scores(self, log_probs: Tensor, barred: Tensor, given: Mapping[int, Tensor]) -> Tensor:
+    def _add_scores(self, log_probs: Tensor, barred: Tensor, given: Tensor) -> Tensor:
         """Add the scores so far to ``log_probs (width, beam, vocabulary)``, in place.
 
         Args:
-            barred: ``(width, beam)`` True if only the tokens of ``given`` can follow.
-            given: log-probabilities ``(width, beam)`` of some tokens, instead of the model's.
+            barred: ``(width, beam)`` True if only given tokens can follow.
+            given: ``(width, beam, given tokens)`` log-probabilities instead of the model's;
+                changed.
         """
         scores = self.scores.masked_fill(barred, float("-inf"))
         log_probs += scores[:, :, None]
-        for token, log_prob in given.items():
-            torch.add(self.scores, log_prob, out=log_probs[:, :, token])
-        return log_probs
+        given += self.scores[:, :, None]
+        return log_probs.index_copy_(2, self._given, given)
 
     def _shortest_sentence(self) -> int:
         """Return the fewest tokens of a sentence to come, special tokens included."""
         special_tokens = 1
-        if self.has_opening or self.vocabulary.prefix is not None:
+        if self.vocabulary.has_opening or self.vocabulary.prefix is not None:
             special_tokens = 2
         return max(self.options.min_len, 1) + special_tokens
 
@@ -412,7 +519,7 @@ class SearchProgress:
         if limit is None:
             return False
         following = (self._most_sentences - 1) * self._shortest_sentence()
-        used = self.step + 1 + int(self.has_opening) + self._prefix_longest
+        used = self.step + 1 + int(self.vocabulary.has_opening) + self._prefix_longest
         return used + following >= limit
 
     def _no_room_left(self) -> Tensor:
@@ -420,47 +527,27 @@ class SearchProgress:
         following = self.last - self.sentence
         # Tokens of the decoder's input if this step ends the sentence and all others are as
         # short as possible. The decoder reads the last `</s>` only if special tokens follow.
-        own = self.step + 1 + int(self.has_opening)
+        own = self.step + 1 + int(self.vocabulary.has_opening)
         used = own + following * self._shortest_sentence()
         if self.prefix_lengths is not None:
             used = used + self.prefix_lengths
         is_full: Tensor = used >= self.vocabulary.max_input_tokens
         return is_full.logical_and_(self.words >= self.options.min_len)
 
-    def _ends(self, token: Tensor, origin: Tensor) -> Tensor:
-        """``(width, candidates)`` whether a possible candidate ends its document."""
-        is_end = token.eq(self.vocabulary.eos)
-        # What follows the end of a sentence that is not the last one is never `</s>`.
-        if self.has_opening:
-            return is_end.logical_and_(self.closed.gather(1, origin))
-        if self._most_sentences > 1:
-            in_last = self.sentence.eq(self.last)
-            return is_end.logical_and_(in_last.gather(1, origin))
-        return is_end
-
-    def _advance(self, origin: Tensor, tokens: Tensor) -> None:
-        """Make ``tokens (width, beam)``, which continue ``origin``, the newest ones."""
-        vocabulary = self.vocabulary
-        self.tokens = tokens
-        self.counters = self.counters.gather(2, origin.expand(2, -1, -1))
-        self.opens = tokens.eq(vocabulary.opening)
-        words, no_words = self.words, self.opens
-        words += 1
-        if self.has_opening:
-            self.closed = tokens.eq(vocabulary.eos)
-            words.masked_fill_(self.closed, _CLOSED)
-        if vocabulary.prefix is not None:
-            no_words = no_words | tokens.eq(vocabulary.prefix)
-        # A new sentence has no words yet, and special tokens are none.
-        words.masked_fill_(no_words, 0)
-        if self._most_sentences > 1:
-            sentence = self.sentence
-            sentence += self.opens
-            torch.minimum(sentence, self.last, out=sentence)
+    def _advance(self, newest: Tensor, on_host: Ints) -> None:
+        """Go on with ``newest (5, width, beam)``; ``on_host``: the first three rows."""
+        self.newest = newest
+        self._sentence_on_host = on_host[_SENTENCE]
+        is_opening = on_host[_TOKEN] == self.vocabulary.opening
+        self._any_opens = bool(is_opening.any())
+        self.opens = self._none_opens
+        if self._any_opens:
+            self.opens = self.tokens.eq(self.vocabulary.opening)
         if self.options.no_repeat_ngram_size:
+            origin = newest[_ORIGIN]
             index = origin[:, :, None].expand_as(self.history)
             earlier = self.history.gather(1, index)
-            self.history = torch.cat([earlier, tokens[:, :, None]], 2)
+            self.history = torch.cat([earlier, self.tokens[:, :, None]], 2)
         self.step += 1
 
     def keep(self, rows: Tensor) -> None:
@@ -469,16 +556,18 @@ class SearchProgress:
         self.numbers = self.numbers[on_host]
         self.is_active = self.is_active[on_host]
         self._found = self._found[on_host]
+        self._sentence_on_host = self._sentence_on_host[on_host]
         self._lingering = None
         rows = to_device(rows, self.device)
-        self.counters = self.counters.index_select(1, rows)
+        self.newest = self.newest.index_select(1, rows)
         if self.prefix_lengths is not None:
             self.prefix_lengths = self.prefix_lengths.index_select(0, rows)
         self.history = self.history.index_select(0, rows)
         self.last = self.last.index_select(0, rows)
-        self.facts = self.facts.index_select(0, rows)
-        self.tokens = self.tokens.index_select(0, rows)
-        self.closed = self.closed.index_select(0, rows)
+        self.rules = self.rules.index_select(0, rows)
+        self._most = self._most.index_select(1, rows)
+        self._least = self._least[:, : self.width]
+        self._none_opens = self._none_opens[: self.width]
         self.scores = self.scores.index_select(0, rows)
         self.opens = self.opens.index_select(0, rows)
 
@@ -497,7 +586,8 @@ class SearchProgress:
 
     def _sentences(self, tokens: list[int], scores: list[float]) -> list[SentenceHypothesis]:
         eos = self.vocabulary.eos
-        separator = self.vocabulary.opening if self.has_opening else self.vocabulary.prefix
+        has_opening = self.vocabulary.has_opening
+        separator = self.vocabulary.opening if has_opening else self.vocabulary.prefix
         sentences = []
         begin = 0
         for _ in range(tokens.count(eos)):
@@ -507,7 +597,56 @@ class SearchProgress:
             sentences.append(SentenceHypothesis(tokens[begin:end], scores[begin:end]))
             begin = end
         # With separators the last token is the end of the document, not of a sentence.
-        return sentences[:-1] if self.has_opening else sentences
+        return sentences[:-1] if has_opening else sentences
+
+
+class _HostResults(NamedTuple):
+    """The results of a step that the host must know; see :class:`_StepResults`."""
+
+    is_possible: NDArray[np.bool_]
+    ends: NDArray[np.bool_]
+    picked: Ints
+
+    def is_alive(self) -> NDArray[np.bool_]:
+        """Return ``(width,)``: whether a document's best candidate that is no end is possible."""
+        best = self.ends.argmin(1)
+        goes_on = self.is_possible & ~self.ends
+        documents = np.arange(len(best))
+        alive: NDArray[np.bool_] = goes_on[documents, best]
+        return alive
+
+
+class _StepResults:
+    """Memory for the results of a step, side by side, so that one transfer reads them.
+
+    Attributes:
+        is_possible: ``(width, candidates)`` whether a candidate may follow.
+        ends: ``(width, candidates)`` whether it ends its document.
+        picked: ``(5, width, beam)`` the chosen candidates; see :func:`candidate_moves`.
+    """
+
+    def __init__(self, width: int, beam: int, candidates: int, device: torch.device) -> None:
+        self._flags_shape = 2, width, candidates
+        self._picked_shape = width, beam
+        # Numbers of 8 bytes begin at a multiple of 8.
+        self._flags = 2 * width * candidates
+        self._begin = (self._flags + 7) // 8 * 8
+        self._row = 8 * width * beam
+        size = self._begin + _ROWS * self._row
+        self._memory = torch.empty(size, dtype=torch.uint8, device=device)
+        flags = self._memory[: self._flags].view(torch.bool)
+        self.is_possible, self.ends = flags.view(self._flags_shape)
+        picked = self._memory[self._begin :].view(torch.long)
+        self.picked = picked.view(_ROWS, width, beam)
+
+    def on_host(self) -> _HostResults:
+        """Wait for the device and read what the host must know."""
+        size = self._begin + _ROWS_ON_HOST * self._row
+        memory = self._memory[:size].cpu().numpy()
+        flags = memory[: self._flags].view(np.bool_)
+        is_possible, ends = flags.reshape(self._flags_shape)
+        picked = memory[self._begin :].view(np.int64)
+        return _HostResults(is_possible, ends, picked.reshape(_ROWS_ON_HOST, *self._picked_shape))
 
 
 class _FreeProgress(SearchProgress):
@@ -529,21 +668,34 @@ class _FreeProgress(SearchProgress):
             raise ValueError("a free search needs a token that ends documents")
         super().__init__(vocabulary, options, source_lengths, device, prefix_longest)
         self.end = vocabulary.document_token
-
-    def _facts_of(self, source_lengths: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
-        documents = len(source_lengths)
         self._most_sentences = 1
-        facts = torch.zeros(documents, 1, 3, dtype=torch.long)
+        self._forbidden = to_device(torch.tensor(vocabulary.forbidden, dtype=torch.long), device)
+        self._given = to_device(torch.tensor([vocabulary.eos, self.end]), device)
+
+    def _rules_of(self, source_lengths: Sequence[Sequence[int]], last: Tensor) -> Tensor:
+        """Return ``(width, 1)`` limits of all tokens of a document."""
+        limits = torch.zeros(len(source_lengths), 1, dtype=torch.long)
         for document, lengths in enumerate(source_lengths):
-            facts[document] = sum(self.options.limit(words) + 1 for words in lengths)
-        return facts, torch.zeros(documents, 1, dtype=torch.long)
+            limits[document] = sum(self.options.limit(words) + 1 for words in lengths)
+        return limits
+
+    def _most_of(self, last: Tensor) -> Tensor:
+        most = torch.full_like(last, _MOST_WORDS)
+        return torch.stack([torch.zeros_like(last), torch.ones_like(last), most])
+
+    def _first_place(self, first: int) -> int:
+        return 0
+
+    def written_sentences(self) -> None:
+        """Return None: the decoders themselves count what the model decides."""
 
     def _totals(self, log_probs: Tensor) -> Tensor:
         vocabulary, never = self.vocabulary, float("-inf")
         document_end = log_probs[:, :, self.end].clone()
-        self._forbid(log_probs)
+        self._penalize_unknown(log_probs)
+        log_probs.index_fill_(2, self._forbidden, never)
         after_sentence = self.tokens.eq(vocabulary.eos)
-        is_full = self.facts[:, :, 0] <= self.step + 1
+        is_full = self.rules <= self.step + 1
         is_full = is_full.expand_as(self.tokens)
         longest = vocabulary.max_input_tokens
         if longest is not None and self.step + 2 >= longest:
@@ -558,11 +710,8 @@ class _FreeProgress(SearchProgress):
         only_document_end = is_full & after_sentence
         sentence_end.masked_fill_(is_too_short | only_document_end, never)
         document_end.masked_fill_(~after_sentence, never)
-        given = {vocabulary.eos: sentence_end, self.end: document_end}
+        given = torch.stack([sentence_end, document_end], 2)
         return self._add_scores(log_probs, is_full, given)
-
-    def _ends(self, token: Tensor, origin: Tensor) -> Tensor:
-        return token.eq(self.end)
 
 
 def forbid_repetitions(log_probs: Tensor, history: Tensor, written: Tensor, size: int) -> None:
@@ -613,165 +762,3 @@ def largest(numbers: Tensor, count: int) -> tuple[Tensor, Tensor]:
         index = torch.cat([index, uncovered.expand(rows, -1)], 1)
     best, position = numbers.gather(1, index).topk(count, 1)
     return best, index.gather(1, position)
-
-
-class _EndingCandidates(NamedTuple):
-    """Candidates of a step in which documents end, ``(width, beam)`` each."""
-
-    ends: Tensor
-    origin: Tensor
-    total: Tensor
-
-
-@dataclass
-class _Step:
-    """The choices of a step.
-
-    Attributes:
-        numbers: ``(width,)`` the documents of the rows, on the host.
-        picked: ``(2, width, beam)`` the hypotheses that are continued, and ids.
-        scores: ``(width, beam)`` sums of log-probabilities.
-        ending: None: no document ends.
-    """
-
-    numbers: Ints
-    picked: Tensor
-    scores: Tensor
-    ending: _EndingCandidates | None = None
-
-
-class _FoundEnds(NamedTuple):
-    """The ends of finished hypotheses, by document, ``(hypotheses,)`` each.
-
-    ``origin`` is the hypothesis that the end continues.
-    """
-
-    document: Ints
-    step: Ints
-    origin: Ints
-    total: NDArray[np.float32]
-
-
-class _FinishedHypothesis(NamedTuple):
-    """A finished hypothesis; ``tokens`` lack the last one, ``scores`` do not."""
-
-    document: int
-    tokens: list[int]
-    scores: list[float]
-    total: float
-
-
-class SearchTrace:
-    """All steps of a search, from which finished hypotheses are read at the end.
-
-    So no step copies a history, and the host reads the device only a few times.
-    """
-
-    def __init__(self, documents: int, beam: int) -> None:
-        self.documents = range(documents)
-        self._beam = beam
-        self._steps: list[_Step] = []
-
-    def add(self, numbers: Ints, picked: Tensor, scores: Tensor) -> None:
-        """Store a step; see :class:`_Step`."""
-        self._steps.append(_Step(numbers, picked, scores))
-
-    def add_ends(self, ends: Tensor, origin: Tensor, totals: Tensor) -> None:
-        """Store the candidates of the last step, which end documents."""
-        self._steps[-1].ending = _EndingCandidates(ends, origin, totals)
-
-    def finished(self) -> Iterator[_FinishedHypothesis]:
-        """Follow every finished hypothesis back, in the order of their ends."""
-        found = self._found()
-        if not len(found.document):
-            return
-        # tokens, sums, gains: (hypotheses, steps)
-        tokens, sums = self._followed(found)
-        before = np.zeros_like(sums)
-        before[:, 1:] = sums[:, :-1]
-        gains = sums - before
-        sums_from_zero = np.pad(sums, ((0, 0), (1, 0)))
-        final = np.take_along_axis(sums_from_zero, found.step[:, None], 1)[:, 0]
-        # As Python computes it, in double precision.
-        last = found.total.astype(np.float64) - final.astype(np.float64)
-        for number in range(len(found.document)):
-            step = int(found.step[number])
-            scores = gains[number, :step].tolist()
-            scores.append(float(last[number]))
-            yield _FinishedHypothesis(
-                document=int(found.document[number]),
-                tokens=tokens[number, :step].tolist(),
-                scores=scores,
-                total=float(found.total[number]),
-            )
-
-    def _found(self) -> _FoundEnds:
-        all_ends: list[Tensor] = []
-        all_origins: list[Tensor] = []
-        all_totals: list[Tensor] = []
-        all_documents: list[Ints] = []
-        all_steps: list[Ints] = []
-        for number, step in enumerate(self._steps):
-            if step.ending is None:
-                continue
-            all_ends.append(step.ending.ends)
-            all_origins.append(step.ending.origin)
-            all_totals.append(step.ending.total)
-            all_documents.append(step.numbers)
-            all_steps.append(np.full(len(step.numbers), number))
-        if not all_ends:
-            empty = np.zeros(0, dtype=np.int64)
-            return _FoundEnds(empty, empty, empty, np.zeros(0, dtype=np.float32))
-        ends = torch.cat(all_ends).cpu().numpy()
-        origins = torch.cat(all_origins).cpu().numpy()
-        totals = torch.cat(all_totals).cpu().numpy()
-        documents = np.concatenate(all_documents)
-        steps = np.concatenate(all_steps)
-        rows, candidates = np.nonzero(ends)
-        # As they were found: the best first in a step, one step after the other.
-        order = np.argsort(documents[rows], kind="stable")
-        rows, candidates = rows[order], candidates[order]
-        document = documents[rows]
-        # A document has enough when it has as many as the beam.
-        first_of_document = np.searchsorted(document, document)
-        rank = np.arange(len(document)) - first_of_document
-        is_wanted = rank < self._beam
-        rows, candidates = rows[is_wanted], candidates[is_wanted]
-        return _FoundEnds(
-            document=documents[rows],
-            step=steps[rows],
-            origin=origins[rows, candidates],
-            total=totals[rows, candidates],
-        )
-
-    def _followed(self, found: _FoundEnds) -> tuple[Ints, NDArray[np.float32]]:
-        """Return ``(hypotheses, steps)`` tokens, and sums of log-probabilities."""
-        longest = int(found.step.max())
-        steps = self._steps[:longest]
-        shape = (len(found.step), longest)
-        tokens = np.zeros(shape, np.int64)
-        sums = np.zeros(shape, np.float32)
-        if not steps:
-            return tokens, sums
-        # The rows of all steps, one step after the other.
-        picked = torch.cat([step.picked for step in steps], 1).cpu().numpy()
-        scores = torch.cat([step.scores for step in steps]).cpu().numpy()
-        widths = [len(step.numbers) for step in steps]
-        begins = np.cumsum([0, *widths])
-        row_of = np.zeros(len(self.documents), np.int64)
-        # The longest first, so that those that have a step are the first of them.
-        order = np.argsort(-found.step, kind="stable")
-        ends = -found.step[order]
-        hypothesis, documents = found.origin[order], found.document[order]
-        numbers: Ints | None = None
-        for number in range(longest - 1, -1, -1):
-            if steps[number].numbers is not numbers:
-                numbers = steps[number].numbers
-                row_of[numbers] = np.arange(len(numbers))
-            active = int(np.searchsorted(ends, -number))
-            rows = begins[number] + row_of[documents[:active]]
-            current = hypothesis[:active]
-            tokens[order[:active], number] = picked[1, rows, current]
-            sums[order[:active], number] = scores[rows, current]
-            hypothesis[:active] = picked[0, rows, current]
-        return tokens, sums

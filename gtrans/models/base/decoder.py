@@ -297,7 +297,7 @@ class Decoder(Stack, FairseqIncrementalDecoder):
             keys = [layout.align(projected[attention.k_proj]) for attention in attentions]
             values = [layout.align(projected[attention.v_proj]) for attention in attentions]
             pairs = torch.stack(keys), torch.stack(values)
-        state.begin_behind(layout, pairs)
+        state.begin_after(layout, pairs)
 
     def step(self, tokens: Tensor, opens: Tensor, state: DecodeState) -> Tensor:
         """Return logits ``(hypotheses, vocabulary)`` after one more token.
