@@ -98,6 +98,10 @@ class DocumentHypothesis:
     scores: list[float]
 
 
+SourceLengths = Sequence[Sequence[int]]
+"""Words of every sentence of every document to translate, without special tokens."""
+
+
 class DocumentSearch:
     """Beam search over documents for one or several models (probabilities averaged)."""
 
@@ -111,7 +115,7 @@ class DocumentSearch:
         self,
         models: Sequence[DocumentModel],
         source: Mapping[str, Tensor],
-        source_lengths: Sequence[Sequence[int]],
+        source_lengths: SourceLengths,
         finished: Any = None,
     ) -> list[list[DocumentHypothesis]]:
         """Translate a batch of documents; return at most ``beam`` hypotheses each, the best first.
@@ -119,7 +123,7 @@ class DocumentSearch:
         Args:
             models: one, or an ensemble.
             source: ``net_input`` without the decoder's input.
-            source_lengths: words of every sentence to translate, without special tokens.
+            source_lengths: see :data:`SourceLengths`.
             finished: the :class:`gtrans.search.part_search.Parts` of a search part by part.
         """
         return self.run(models, [source] * len(models), source_lengths)
@@ -128,7 +132,7 @@ class DocumentSearch:
         self,
         models: Sequence[DocumentModel],
         sources: Sequence[Mapping[str, Any]],
-        source_lengths: Sequence[Sequence[int]],
+        source_lengths: SourceLengths,
     ) -> list[list[DocumentHypothesis]]:
         """Translate as :meth:`search`, with a source for each model.
 
@@ -179,17 +183,19 @@ class DocumentSearch:
             log_probs.append(model.search_scores(logits))
         if len(log_probs) == 1:
             return log_probs[0]
-        return torch.logsumexp(torch.stack(log_probs), 0) - math.log(len(models))
+        total = torch.logsumexp(torch.stack(log_probs), 0)
+        return total - math.log(len(models))
 
     def _moves_of(self, log_probs: Tensor) -> Tensor:
         """Return :func:`candidate_moves` for ``log_probs (hypotheses, vocabulary)``."""
         entries, device = log_probs.size(1), log_probs.device
         beam = self.options.beam
         moves = self._moves
-        if moves is None or moves.size(1) != beam * entries or moves.device != device:
-            moves = candidate_moves(self.vocabulary, beam, entries, self.options.free)
-            moves = to_device(moves, device)
-            self._moves = moves
+        if moves is not None and moves.size(1) == beam * entries and moves.device == device:
+            return moves
+        moves = candidate_moves(self.vocabulary, beam, entries, self.options.free)
+        moves = to_device(moves, device)
+        self._moves = moves
         return moves
 
 
@@ -197,6 +203,7 @@ class DocumentSearch:
 # once, because the time of a step grows with its rows; on a GPU it hardly does, and dropping
 # copies all keys.
 _SHARE_TO_DROP = 0.25
+_NEVER = float("-inf")
 # More words than any sentence has; single precision counts so far.
 _MOST_WORDS = 1 << 24
 # Rows of the candidates of a step (`candidate_moves`). The host reads the first three.
@@ -210,9 +217,9 @@ _LIMIT, _LEAST, _FIRST_GIVEN = range(3)
 def candidate_moves(
     vocabulary: SearchVocabulary, beam: int, entries: int, is_free: bool = False
 ) -> Tensor:
-    """Return ``(5, beam * entries)``: what each token does to each hypothesis of a document.
+    """Return ``(5, beam * entries)``: the effect of each token on each hypothesis of a document.
 
-    The rows are the token, its origin (the hypothesis), and what it adds to the hypothesis'
+    The rows are the token, its origin (the hypothesis), and numbers to add to the hypothesis'
     sentence, place and words. ``is_free``: for :class:`_FreeProgress`.
     """
     moves = torch.zeros(_ROWS, beam, entries, dtype=torch.long)
@@ -261,7 +268,7 @@ class SearchProgress:
         self,
         vocabulary: SearchVocabulary,
         options: SearchOptions,
-        source_lengths: Sequence[Sequence[int]],
+        source_lengths: SourceLengths,
         device: torch.device,
         prefix_longest: int | None = None,
     ) -> None:
@@ -279,7 +286,8 @@ class SearchProgress:
         # Each once: forbidden tokens may be separators, too.
         given = dict.fromkeys(vocabulary.separators)
         given.update(dict.fromkeys(vocabulary.forbidden))
-        self._given = to_device(torch.tensor(list(given)), device)
+        given_tokens = torch.tensor(list(given))
+        self._given = to_device(given_tokens, device)
         last = torch.tensor([[len(lengths) - 1] for lengths in source_lengths])
         rules = self._rules_of(source_lengths, last)
         most = self._most_of(last)
@@ -288,39 +296,43 @@ class SearchProgress:
         # (3, width, 1) bounds of sentence, place and words
         self._most = to_device(most, device)
         self._least = torch.zeros_like(self._most)
-        self._offsets = torch.arange(documents, device=device)[:, None] * beam
+        rows = torch.arange(documents, device=device)
+        self._offsets = rows[:, None] * beam
         self.prefix_lengths: Tensor | None = None
         self._prefix_longest = prefix_longest or 0
         is_behind_prefix = prefix_longest is not None
         # Behind a prefix, a sentence is opened and no document.
         first = vocabulary.opening if is_behind_prefix else vocabulary.first
-        self.newest = torch.zeros(_ROWS, documents, beam, dtype=torch.long, device=device)
+        shape = documents, beam
+        self.newest = torch.zeros(_ROWS, *shape, dtype=torch.long, device=device)
         self.newest[_TOKEN] = first
         self.newest[_PLACE] = self._first_place(first)
         self.history = self.newest.new_zeros(documents, beam, 0)
         # At first all hypotheses are the same, so only one of them is alive.
-        self.scores = torch.full((documents, beam), float("-inf"), device=device)
+        self.scores = torch.full(shape, _NEVER, device=device)
         self.scores[:, 0] = 0.0
-        self._none_opens = torch.zeros(documents, beam, dtype=torch.bool, device=device)
+        self._none_opens = torch.zeros(shape, dtype=torch.bool, device=device)
         self.opens = torch.full_like(self._none_opens, is_behind_prefix)
         self._any_opens = is_behind_prefix
-        self._sentence_on_host = np.zeros((documents, beam), dtype=np.int64)
+        self._sentence_on_host = np.zeros(shape, dtype=np.int64)
         # (width, 1) documents that have ended but are still in their rows
         self._lingering: Tensor | None = None
         self.step = 0
         self._trace = SearchTrace(documents, beam)
 
-    def _rules_of(self, source_lengths: Sequence[Sequence[int]], last: Tensor) -> Tensor:
+    def _rules_of(self, source_lengths: SourceLengths, last: Tensor) -> Tensor:
         vocabulary = self.vocabulary
         separators = vocabulary.separators
         documents, sentences = len(source_lengths), self._most_sentences
         places = len(separators)
         columns = _FIRST_GIVEN + self._given.numel()
-        rules = torch.full((documents, sentences * places + 1, columns), float("-inf"))
+        all_places = sentences * places + 1
+        rules = torch.full((documents, all_places, columns), _NEVER)
         # Outside of words only given tokens follow.
         rules[:, :, _LIMIT] = 0.0
         rules[:, :, _LEAST] = float("inf")
-        by_sentence = rules[:, :-1].view(documents, sentences, places, columns)
+        before_end = rules[:, :-1]
+        by_sentence = before_end.view(documents, sentences, places, columns)
         if vocabulary.prefix is not None:
             column = _FIRST_GIVEN + separators.index(vocabulary.prefix)
             by_sentence[:, :, 0, column] = 0.0
@@ -338,12 +350,14 @@ class SearchProgress:
             closed[:, :, opening].masked_fill_(~is_last, 0.0)
         return rules
 
-    def _limits(self, source_lengths: Sequence[Sequence[int]]) -> Tensor:
+    def _limits(self, source_lengths: SourceLengths) -> Tensor:
         """Return ``(documents, sentences)``, the most words of each translation."""
-        limits = np.zeros((len(source_lengths), self._most_sentences), dtype=np.float32)
+        shape = len(source_lengths), self._most_sentences
+        limits = np.zeros(shape, dtype=np.float32)
         for document, lengths in enumerate(source_lengths):
             for number, words in enumerate(lengths):
-                limits[document, number] = min(self.options.limit(words), _MOST_WORDS)
+                limit = self.options.limit(words)
+                limits[document, number] = min(limit, _MOST_WORDS)
         return torch.from_numpy(limits)
 
     def _most_of(self, last: Tensor) -> Tensor:
@@ -397,11 +411,11 @@ class SearchProgress:
         best, index = largest(totals, count)
         candidates = self._candidates(moves, index)
         results = _StepResults(width, beam, count, self.device)
-        torch.gt(best, float("-inf"), out=results.is_possible)
+        torch.gt(best, _NEVER, out=results.is_possible)
         at_end = candidates[_PLACE] >= self._most[_PLACE - _SENTENCE]
         torch.logical_and(at_end, results.is_possible, out=results.ends)
         chosen = self._chosen(results.ends)
-        going_on = best.masked_fill(results.ends, float("-inf"))
+        going_on = best.masked_fill(results.ends, _NEVER)
         self.scores = going_on.gather(1, chosen)
         index = chosen.expand(_ROWS, -1, -1)
         torch.gather(candidates, 2, index, out=results.picked)
@@ -439,8 +453,8 @@ class SearchProgress:
         ``beam``; the best ``beam`` of the others continue.
         """
         beam = self.options.beam
-        order: Tensor = ends.view(torch.uint8).sort(dim=1, stable=True).indices
-        chosen = order[:, :beam]
+        ends_last = ends.view(torch.uint8).sort(dim=1, stable=True)
+        chosen: Tensor = ends_last.indices[:, :beam]
         missing = beam - chosen.size(1)
         if missing > 0:
             copies = chosen[:, :1].expand(-1, missing)
@@ -471,14 +485,16 @@ class SearchProgress:
         vocabulary, options = self.vocabulary, self.options
         self._penalize_unknown(log_probs)
         place = self.newest[_PLACE]
-        index = place[:, :, None].expand(-1, -1, self.rules.size(2))
+        columns = self.rules.size(2)
+        index = place[:, :, None].expand(-1, -1, columns)
         rules = self.rules.gather(1, index)  # (width, beam, 2 + given tokens)
         words = self.words
         has_reached = words[:, :, None] >= rules[:, :, :_FIRST_GIVEN]
         barred, may_end = has_reached.unbind(2)
         given = rules[:, :, _FIRST_GIVEN:]
         end = given[:, :, 0]
-        torch.where(may_end, log_probs[:, :, vocabulary.eos], end, out=end)
+        end_of_model = log_probs[:, :, vocabulary.eos]
+        torch.where(may_end, end_of_model, end, out=end)
         if options.no_repeat_ngram_size:
             forbid_repetitions(
                 log_probs.flatten(0, 1),
@@ -492,7 +508,8 @@ class SearchProgress:
 
     def _penalize_unknown(self, log_probs: Tensor) -> None:
         if self.options.unkpen:
-            log_probs[:, :, self.vocabulary.unk].sub_(self.options.unkpen)
+            unknown = log_probs[:, :, self.vocabulary.unk]
+            unknown -= self.options.unkpen
 
     def _add_scores(self, log_probs: Tensor, barred: Tensor, given: Tensor) -> Tensor:
         """Add the scores so far to ``log_probs (width, beam, vocabulary)``, in place.
@@ -502,7 +519,7 @@ class SearchProgress:
             given: ``(width, beam, given tokens)`` log-probabilities instead of the model's;
                 changed.
         """
-        scores = self.scores.masked_fill(barred, float("-inf"))
+        scores = self.scores.masked_fill(barred, _NEVER)
         log_probs += scores[:, :, None]
         given += self.scores[:, :, None]
         return log_probs.index_copy_(2, self._given, given)
@@ -547,7 +564,8 @@ class SearchProgress:
             origin = newest[_ORIGIN]
             index = origin[:, :, None].expand_as(self.history)
             earlier = self.history.gather(1, index)
-            self.history = torch.cat([earlier, self.tokens[:, :, None]], 2)
+            newest_tokens = self.tokens[:, :, None]
+            self.history = torch.cat([earlier, newest_tokens], 2)
         self.step += 1
 
     def keep(self, rows: Tensor) -> None:
@@ -641,12 +659,13 @@ class _StepResults:
 
     def on_host(self) -> _HostResults:
         """Wait for the device and read what the host must know."""
-        size = self._begin + _ROWS_ON_HOST * self._row
-        memory = self._memory[:size].cpu().numpy()
+        end = self._begin + _ROWS_ON_HOST * self._row
+        memory = self._memory[:end].cpu().numpy()
         flags = memory[: self._flags].view(np.bool_)
         is_possible, ends = flags.reshape(self._flags_shape)
         picked = memory[self._begin :].view(np.int64)
-        return _HostResults(is_possible, ends, picked.reshape(_ROWS_ON_HOST, *self._picked_shape))
+        picked = picked.reshape(_ROWS_ON_HOST, *self._picked_shape)
+        return _HostResults(is_possible, ends, picked)
 
 
 class _FreeProgress(SearchProgress):
@@ -660,7 +679,7 @@ class _FreeProgress(SearchProgress):
         self,
         vocabulary: SearchVocabulary,
         options: SearchOptions,
-        source_lengths: Sequence[Sequence[int]],
+        source_lengths: SourceLengths,
         device: torch.device,
         prefix_longest: int | None = None,
     ) -> None:
@@ -669,19 +688,24 @@ class _FreeProgress(SearchProgress):
         super().__init__(vocabulary, options, source_lengths, device, prefix_longest)
         self.end = vocabulary.document_token
         self._most_sentences = 1
-        self._forbidden = to_device(torch.tensor(vocabulary.forbidden, dtype=torch.long), device)
-        self._given = to_device(torch.tensor([vocabulary.eos, self.end]), device)
+        forbidden = torch.tensor(vocabulary.forbidden, dtype=torch.long)
+        given = torch.tensor([vocabulary.eos, self.end])
+        self._forbidden = to_device(forbidden, device)
+        self._given = to_device(given, device)
 
-    def _rules_of(self, source_lengths: Sequence[Sequence[int]], last: Tensor) -> Tensor:
+    def _rules_of(self, source_lengths: SourceLengths, last: Tensor) -> Tensor:
         """Return ``(width, 1)`` limits of all tokens of a document."""
         limits = torch.zeros(len(source_lengths), 1, dtype=torch.long)
         for document, lengths in enumerate(source_lengths):
-            limits[document] = sum(self.options.limit(words) + 1 for words in lengths)
+            for words in lengths:
+                limits[document] += self.options.limit(words) + 1
         return limits
 
     def _most_of(self, last: Tensor) -> Tensor:
-        most = torch.full_like(last, _MOST_WORDS)
-        return torch.stack([torch.zeros_like(last), torch.ones_like(last), most])
+        sentence = torch.zeros_like(last)
+        end = torch.ones_like(last)
+        unlimited = torch.full_like(last, _MOST_WORDS)
+        return torch.stack([sentence, end, unlimited])
 
     def _first_place(self, first: int) -> int:
         return 0
@@ -690,10 +714,10 @@ class _FreeProgress(SearchProgress):
         """Return None: the decoders themselves count what the model decides."""
 
     def _totals(self, log_probs: Tensor) -> Tensor:
-        vocabulary, never = self.vocabulary, float("-inf")
+        vocabulary = self.vocabulary
         document_end = log_probs[:, :, self.end].clone()
         self._penalize_unknown(log_probs)
-        log_probs.index_fill_(2, self._forbidden, never)
+        log_probs.index_fill_(2, self._forbidden, _NEVER)
         after_sentence = self.tokens.eq(vocabulary.eos)
         is_full = self.rules <= self.step + 1
         is_full = is_full.expand_as(self.tokens)
@@ -708,8 +732,8 @@ class _FreeProgress(SearchProgress):
             forbid_repetitions(log_probs.flatten(0, 1), history, length, size)
         is_too_short = ~is_full & self.words.lt(self.options.min_len)
         only_document_end = is_full & after_sentence
-        sentence_end.masked_fill_(is_too_short | only_document_end, never)
-        document_end.masked_fill_(~after_sentence, never)
+        sentence_end.masked_fill_(is_too_short | only_document_end, _NEVER)
+        document_end.masked_fill_(~after_sentence, _NEVER)
         given = torch.stack([sentence_end, document_end], 2)
         return self._add_scores(log_probs, is_full, given)
 
@@ -727,15 +751,17 @@ def forbid_repetitions(log_probs: Tensor, history: Tensor, written: Tensor, size
     if length < size:
         return
     ngrams = history.unfold(1, size, 1)  # (hypotheses, places, size)
-    beginnings, ends = ngrams[:, :, :-1], ngrams[:, :, -1]
+    beginnings = ngrams[:, :, :-1]
+    ends = ngrams[:, :, -1]
     newest = history[:, None, length - size + 1 :]
     repeated = beginnings.eq(newest).all(2)
-    places = history.new_ones(ngrams.size(1)).cumsum(0).sub(1)
+    ones = history.new_ones(ngrams.size(1))
+    places = ones.cumsum(0).sub(1)
     sentence_begin = length - written
     repeated &= places >= sentence_begin[:, None]
     # Added everywhere, so that the host need not know where the repetitions are.
-    added = torch.where(repeated, float("-inf"), 0.0).to(log_probs)
-    log_probs.scatter_add_(1, ends, added)
+    added = torch.where(repeated, _NEVER, 0.0)
+    log_probs.scatter_add_(1, ends, added.to(log_probs))
 
 
 _BLOCK = 64
@@ -759,6 +785,7 @@ def largest(numbers: Tensor, count: int) -> tuple[Tensor, Tensor]:
     index = index.flatten(1)  # (rows, count * _BLOCK)
     if covered < columns:
         uncovered = torch.arange(covered, columns, device=numbers.device)
-        index = torch.cat([index, uncovered.expand(rows, -1)], 1)
+        uncovered = uncovered.expand(rows, -1)
+        index = torch.cat([index, uncovered], 1)
     best, position = numbers.gather(1, index).topk(count, 1)
     return best, index.gather(1, position)

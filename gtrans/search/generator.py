@@ -42,6 +42,10 @@ LEAST_ROW_TOKENS = 16
 MOST_LOGITS = 250 * 5 * 30_000
 
 
+Entry = dict[str, Any]
+"""A hypothesis of a sentence as fairseq's commands read it."""
+
+
 def refuse_unsupported(generation: Any) -> None:
     """Raise GtransError for generation options that document search does not support."""
     for field in fields(GenerationConfig):
@@ -70,11 +74,13 @@ def make_batches(
     """
     batches: list[list[int]] = []
     rows_left = 0
-    for index in sorted(range(len(lengths)), key=lambda index: -lengths[index]):
+    longest_first = sorted(range(len(lengths)), key=lambda index: -lengths[index])
+    for index in longest_first:
         if not rows_left:
             batches.append([])
             # The first row of a batch is its longest.
-            rows_left = max(max_tokens // max(lengths[index], LEAST_ROW_TOKENS), 1)
+            longest = max(lengths[index], LEAST_ROW_TOKENS)
+            rows_left = max(max_tokens // longest, 1)
             rows_left = min(rows_left, max_rows or rows_left)
         batches[-1].append(index)
         rows_left -= 1
@@ -158,8 +164,9 @@ class DocumentGenerator:
             finished = None
         hypotheses = self.search.search(self.models, complete, source_lengths, finished)
         # With finite probabilities the search always finds a hypothesis.
-        if not all(row and math.isfinite(row[0].score) for row in hypotheses):
-            raise not_finite(self.models)
+        for row in hypotheses:
+            if not row or not math.isfinite(row[0].score):
+                raise not_finite(self.models)
         kept_hypotheses = []
         for kept, row in zip(self.examples.kept_sentences(source), hypotheses, strict=True):
             kept_row = []
@@ -169,7 +176,7 @@ class DocumentGenerator:
             kept_hypotheses.append(kept_row)
         return kept_hypotheses
 
-    def sentences(self, source: Mapping[str, Tensor]) -> list[list[list[dict[str, Any]]]]:
+    def sentences(self, source: Mapping[str, Tensor]) -> list[list[list[Entry]]]:
         """Return fairseq's dictionaries of the hypotheses of every sentence of every row.
 
         The n-th hypothesis of a sentence is part of the n-th hypothesis of its row.
@@ -182,7 +189,7 @@ class DocumentGenerator:
             rows.append(sentences)
         return rows
 
-    def batch(self, sample: dict[str, Any]) -> list[list[dict[str, Any]]]:
+    def batch(self, sample: dict[str, Any]) -> list[list[Entry]]:
         """Return the hypotheses of every sentence of a batch, one sentence after the other.
 
         Sentences replace ids, source and target in ``sample``, as ``fairseq-generate`` prints them.
@@ -201,13 +208,14 @@ class DocumentGenerator:
         translations = self.sentences(source)
         firsts = sample["first_sentence"].tolist()
         numbers: list[int] = []
-        sentences: list[list[dict[str, Any]]] = []
+        sentences: list[list[Entry]] = []
         for first, row in zip(firsts, translations, strict=True):
             numbers += range(first, first + len(row))
             sentences += row
         sample["id"] = torch.tensor(numbers)
         wanted = self.examples.kept_sentences(source)
-        net_input["src_tokens"] = self._wanted(self.examples.sources_to_translate(source), wanted)
+        sources = self.examples.sources_to_translate(source)
+        net_input["src_tokens"] = self._wanted(sources, wanted)
         if sample.get("target") is not None:
             targets = [self.examples.frame.sentences(row) for row in sample["target"]]
             sample["target"] = self._wanted(targets, wanted)
@@ -221,7 +229,7 @@ class DocumentGenerator:
         padded: Tensor = self.examples.frame.pad_rows(sentences)
         return padded
 
-    def document(self, document: Tensor) -> list[list[dict[str, Any]]]:
+    def document(self, document: Tensor) -> list[list[Entry]]:
         """Return the hypotheses of every sentence of a document ``(sentences, length)``."""
         builder = self.examples
         sentences: list[Tensor] = []
@@ -232,18 +240,21 @@ class DocumentGenerator:
         for span in builder.unit.cut_to_translate(lengths):
             own = sentences[span.source.start : span.source.stop]
             examples.append(builder.example(span, own))
-        translations: dict[int, list[list[dict[str, Any]]]] = {}
+        translations: dict[int, list[list[Entry]]] = {}
         lengths = builder.lengths(examples)
         for batch in make_batches(lengths, _DOCUMENT_TOKENS, self.rows_at_once):
-            net_input = builder.collate([examples[index] for index in batch])["net_input"]
-            source = {name: tensor.to(document.device) for name, tensor in net_input.items()}
-            translations.update(zip(batch, self.sentences(source), strict=True))
-        hypotheses: list[list[dict[str, Any]]] = []
+            collated = builder.collate([examples[index] for index in batch])
+            source = {}
+            for name, tensor in collated["net_input"].items():
+                source[name] = tensor.to(document.device)
+            for index, row in zip(batch, self.sentences(source), strict=True):
+                translations[index] = row
+        hypotheses: list[list[Entry]] = []
         for number in range(len(examples)):
             hypotheses += translations[number]
         return hypotheses
 
-    def _entry(self, sentence: SentenceHypothesis) -> dict[str, Any]:
+    def _entry(self, sentence: SentenceHypothesis) -> Entry:
         return {
             "tokens": torch.tensor(sentence.tokens),
             "score": self.search.options.score(sentence.scores),

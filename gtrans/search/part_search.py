@@ -19,6 +19,7 @@ from gtrans.search.document_search import (
     DocumentSearch,
     SearchVocabulary,
     SentenceHypothesis,
+    SourceLengths,
 )
 from gtrans.search.options import SearchOptions
 
@@ -42,11 +43,19 @@ class Parts:
         """Return the hypotheses of all ``parts``; None: one is not finished."""
         found = []
         for part in parts:
-            hypotheses = self.finished.get((part.document.number, number))
+            key = part.document.number, number
+            hypotheses = self.finished.get(key)
             if hypotheses is None:
                 return None
             found.append(hypotheses)
         return found
+
+    def add_newest(self, parts: Sequence[_Part], number: int) -> None:
+        """Store the hypotheses of parts that have just been translated."""
+        for part in parts:
+            document = part.document
+            newest = document.parts[-1]
+            self.add(document.number, number, [hypothesis.sentences for hypothesis in newest])
 
 
 @dataclass
@@ -127,7 +136,7 @@ class PartSearch(DocumentSearch):
         self,
         models: Sequence[Any],
         source: Mapping[str, Tensor],
-        source_lengths: Sequence[Sequence[int]],
+        source_lengths: SourceLengths,
         finished: Parts | None = None,
     ) -> list[list[DocumentHypothesis]]:
         """Translate as :meth:`gtrans.search.document_search.DocumentSearch.search`.
@@ -144,25 +153,29 @@ class PartSearch(DocumentSearch):
             number = len(unfinished[0].parts)
             stored = None if finished is None else finished.of_all(parts, number)
             if stored is not None:
-                for part, hypotheses in zip(parts, stored, strict=True):
-                    part.document.add([self._document(sentences) for sentences in hypotheses])
+                self._take(parts, stored)
             # First parts have no beginning, and some others have no room for one.
             with_beginning = [part for part in parts if part.beginning is not None]
             without = [part for part in parts if part.beginning is None]
+            is_stored = stored is not None
             for rows in (with_beginning, without):
-                if rows and not self._process(models, rows, is_stored=stored is not None):
+                if rows and not self._process(models, rows, is_stored):
                     return [[] for _ in documents]
-            if finished is not None and stored is None:
-                for part in parts:
-                    hypotheses = [hypothesis.sentences for hypothesis in part.document.parts[-1]]
-                    finished.add(part.document.number, number, hypotheses)
+            if finished is not None and not is_stored:
+                finished.add_newest(parts, number)
         return [self._joined(document.parts) for document in documents]
+
+    def _take(self, parts: Sequence[_Part], stored: Sequence[PartsOfDocument]) -> None:
+        """Give documents the stored hypotheses of their next parts."""
+        for part, hypotheses in zip(parts, stored, strict=True):
+            documents = [self._document(sentences) for sentences in hypotheses]
+            part.document.add(documents)
 
     def _documents(
         self,
         models: Sequence[Any],
         source: Mapping[str, Tensor],
-        source_lengths: Sequence[Sequence[int]],
+        source_lengths: SourceLengths,
     ) -> list[_Document]:
         # In training on single documents every chunk begins with the initial memory.
         has_memory = self.unit.sentence_by_sentence or self.unit.trained_in_runs
@@ -173,7 +186,8 @@ class PartSearch(DocumentSearch):
                 memories = [model.new_memory() for model in models]
             sentences = self.frame.sentences(row)
             spans = self.unit.parts(lengths)
-            documents.append(_Document(len(documents), sentences, lengths, spans, memories))
+            number = len(documents)
+            documents.append(_Document(number, sentences, lengths, spans, memories))
         return documents
 
     def _process(self, models: Sequence[Any], parts: Sequence[_Part], is_stored: bool) -> bool:
@@ -186,16 +200,23 @@ class PartSearch(DocumentSearch):
             sentences = [part.document.sentences[number] for number in part.sentences]
             rows.append(self.frame.source(sentences))
         tokens = self.frame.pad_rows(rows)
-        source = {"src_tokens": tokens, "src_lengths": tokens.ne(self.frame.pad).sum(1)}
-        memories = []
-        for number in range(len(parts[0].document.memories)):
-            of_model = [part.document.memories[number] for part in parts]
-            memories.append(type(of_model[0]).joined(of_model))
+        lengths = tokens.ne(self.frame.pad).sum(1)
+        source = {"src_tokens": tokens, "src_lengths": lengths}
+        memories = self._joined_memories(parts)
         if not is_stored and not self._translate(models, parts, source, memories):
             return False
         if memories and not all(part.document.is_finished for part in parts):
             self._remember(models, parts, source, memories, is_stored)
         return True
+
+    def _joined_memories(self, parts: Sequence[_Part]) -> list[Any]:
+        """Return the memory of each model, with a row for each part; empty: there are none."""
+        memories = []
+        of_documents = [part.document.memories for part in parts]
+        for of_model in zip(*of_documents, strict=True):
+            kind = type(of_model[0])
+            memories.append(kind.joined(of_model))
+        return memories
 
     def _translate(
         self,
@@ -214,7 +235,8 @@ class PartSearch(DocumentSearch):
             inputs = [dict(shared) for _ in models]
         lengths = []
         for part in parts:
-            lengths.append([part.document.lengths[number] for number in part.own])
+            of_document = part.document.lengths
+            lengths.append([of_document[number] for number in part.own])
         results = self.run(models, inputs, lengths)
         if not all(results):
             return False
@@ -241,7 +263,8 @@ class PartSearch(DocumentSearch):
             else:
                 model.remember(target, memory)
             for row, part in enumerate(parts):
-                part.document.memories[number] = memory.following(torch.tensor([row]))
+                following = memory.following(torch.tensor([row]))
+                part.document.memories[number] = following
 
     def _next(self, document: _Document) -> _Part:
         """Return the next part; earlier sentences that leave the decoder no room are left out."""
@@ -251,7 +274,7 @@ class PartSearch(DocumentSearch):
         for number in span.kept:
             needed += document.lengths[number] + SPECIAL_TOKENS_PER_SENTENCE
         for first in range(span.source.start, span.kept.start):
-            earlier = [document.best[number] for number in range(first, span.kept.start)]
+            earlier = document.best[first : span.kept.start]
             beginning = self.frame.read_before(earlier)
             if limit is None or len(beginning) + needed <= limit:
                 sentences = range(first, span.source.stop)
@@ -281,4 +304,5 @@ class PartSearch(DocumentSearch):
         if has_opening:
             tokens.append(self.vocabulary.eos)
             scores.append(0.0)
-        return DocumentHypothesis(sentences, self.options.score(scores), tokens, scores)
+        score = self.options.score(scores)
+        return DocumentHypothesis(sentences, score, tokens, scores)

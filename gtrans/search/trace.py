@@ -88,11 +88,12 @@ class SearchTrace:
             return
         # tokens, sums, gains: (hypotheses, steps)
         tokens, sums = self._followed(found)
-        before = np.zeros_like(sums)
-        before[:, 1:] = sums[:, :-1]
-        gains = sums - before
-        sums_from_zero = np.pad(sums, ((0, 0), (1, 0)))
-        final = np.take_along_axis(sums_from_zero, found.step[:, None], 1)[:, 0]
+        hypotheses, steps = sums.shape
+        # The sums before each step, and behind the last one.
+        sums_before = np.zeros((hypotheses, steps + 1), np.float32)
+        sums_before[:, 1:] = sums
+        gains = sums - sums_before[:, :-1]
+        final = sums_before[np.arange(hypotheses), found.step]
         # As Python computes it, in double precision.
         last = found.total.astype(np.float64) - final.astype(np.float64)
         for number in range(len(found.document)):
@@ -119,10 +120,12 @@ class SearchTrace:
             all_origins.append(step.ending.origin)
             all_totals.append(step.ending.total)
             all_documents.append(step.numbers)
-            all_steps.append(np.full(len(step.numbers), number))
+            rows = len(step.numbers)
+            all_steps.append(np.full(rows, number))
         if not all_ends:
             empty = np.zeros(0, dtype=np.int64)
-            return _FoundEnds(empty, empty, empty, np.zeros(0, dtype=np.float32))
+            no_totals = np.zeros(0, dtype=np.float32)
+            return _FoundEnds(empty, empty, empty, no_totals)
         ends = np.concatenate(all_ends)
         origins = torch.cat(all_origins).cpu().numpy()
         totals = torch.cat(all_totals).cpu().numpy()
@@ -157,7 +160,8 @@ class SearchTrace:
         # The rows of all steps, one step after the other.
         all_tokens = np.concatenate([step.tokens for step in steps])
         all_origins = np.concatenate([step.origins for step in steps])
-        scores = torch.cat([step.scores for step in steps]).cpu().numpy()
+        scores_on_device = torch.cat([step.scores for step in steps])
+        scores = scores_on_device.cpu().numpy()
         widths = [len(step.numbers) for step in steps]
         begins = np.cumsum([0, *widths])
         row_of = np.zeros(len(self.documents), np.int64)
