@@ -10,7 +10,7 @@ import html
 import re
 import string
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
@@ -250,7 +250,8 @@ def _comparable(text: str) -> str:
     """Return Markdown with single spaces and without escapes that mean the same."""
     text = _ENTITY.sub(_without_entity, text)
     last_end = text.rfind("\\)")
-    text = _HARMLESS.sub(partial(_without_escape, last_end), text)
+    without_escape = partial(_without_escape, last_end)
+    text = _HARMLESS.sub(without_escape, text)
     return " ".join(text.split())
 
 
@@ -320,7 +321,7 @@ class Markdown(DocumentFile):
         self._note_levels()
         self._note_labels()
         self.places.sort(key=lambda place: place.begin)
-        self.documents = [[block for place in self.places for block in place.blocks]]
+        self.documents = [_blocks_of(self.places)]
         self.check.check_file(path)
 
     # ---- reading ----
@@ -361,7 +362,7 @@ class Markdown(DocumentFile):
             if place.blocks and is_found:
                 self.places.append(place)
             elif place.blocks:
-                self.unread.append(Note(self.place(place.line), KEPT, _TO_KEEP))
+                self.unread.append(self._kept_note(place))
 
     def _spans(self, token: Token, first: int, in_table: bool, behind: int) -> list[_LineSpan]:
         """Return where the lines of a token stand; ``behind``: the cell before it."""
@@ -396,6 +397,9 @@ class Markdown(DocumentFile):
         written = partial(_comparable_items, place)
         if self.check.takes(block, original, written):
             place.blocks = [block]
+
+    def _kept_note(self, place: TextPlace) -> Note:
+        return Note(self.place(place.line), KEPT, _TO_KEEP)
 
     def _note_levels(self) -> None:
         for token in self.tokens:
@@ -445,8 +449,8 @@ class Markdown(DocumentFile):
             offending = changed
             kept = []
         for place in offending:
-            self.notes.append(Note(self.place(place.line), KEPT, _TO_KEEP))
-        self.note_moved(block for place in kept for block in place.blocks)
+            self.notes.append(self._kept_note(place))
+        self.note_moved(_blocks_of(kept))
         text = self._composed(kept)
         text = followed(text, self.tokens, parser().parse(text))
         return text.replace("\n", self.newline).encode()
@@ -496,7 +500,7 @@ class Markdown(DocumentFile):
         others = [item for item in items if not _is_emphasis(item)]
         text = _written(joined(others), place)
         if self._reparsed(text, place, EMPHASES) != inline_outline(place.token, EMPHASES):
-            self.notes.append(Note(self.place(place.line), KEPT, _TO_KEEP))
+            self.notes.append(self._kept_note(place))
             return None
         lost = Counter[str]()
         for child in place.token.children or ():
@@ -510,6 +514,13 @@ class Markdown(DocumentFile):
         plain = _without_place(text, place)
         tokens = parser().parseInline(plain, self.references)
         return inline_outline(tokens[0], without)
+
+
+def _blocks_of(places: Iterable[TextPlace]) -> list[Block]:
+    blocks: list[Block] = []
+    for place in places:
+        blocks += place.blocks
+    return blocks
 
 
 def _is_emphasis(item: Item) -> bool:

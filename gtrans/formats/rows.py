@@ -119,7 +119,10 @@ class RowFile(DocumentFile):
             )
         self.check.check_file(path)
         for group in self.rows.values():
-            self.documents.append([block for row in group for block in row.blocks])
+            blocks: list[Block] = []
+            for row in group:
+                blocks += row.blocks
+            self.documents.append(blocks)
 
     def _lines_of_text(self, text: str, number: int, as_one: bool) -> Iterator[str | Line]:
         lines = [text] if as_one else text.split("\n")
