@@ -187,7 +187,6 @@ class DocumentSearch:
         return total - math.log(len(models))
 
     def _moves_of(self, log_probs: Tensor) -> Tensor:
-        """Return :func:`candidate_moves` for ``log_probs (hypotheses, vocabulary)``."""
         entries, device = log_probs.size(1), log_probs.device
         beam = self.options.beam
         moves = self._moves
@@ -368,7 +367,6 @@ class SearchProgress:
         return torch.stack([last, end, unlimited])
 
     def _first_place(self, first: int) -> int:
-        """Return the place behind the token ``first``, which may open the first sentence."""
         has_prefix = self.vocabulary.prefix is not None
         return 1 if has_prefix and first != self.vocabulary.opening else 0
 
@@ -434,10 +432,7 @@ class SearchProgress:
         return parents.flatten()
 
     def _candidates(self, moves: Tensor, index: Tensor) -> Tensor:
-        """Return ``(5, width, candidates)``: the columns ``index`` of ``moves``, made.
-
-        Sentence, place and words are those after the candidate's token.
-        """
+        """Return ``(5, width, candidates)``, with sentence, place and words after the token."""
         chosen = moves.index_select(1, index.flatten())
         candidates = chosen.view(_ROWS, *index.shape)
         counters = candidates[_COUNTERS]
@@ -626,7 +621,7 @@ class _HostResults(NamedTuple):
     picked: Ints
 
     def is_alive(self) -> NDArray[np.bool_]:
-        """Return ``(width,)``: whether a document's best candidate that is no end is possible."""
+        """Return ``(width,)``: whether the best candidate that is no end is possible."""
         best = self.ends.argmin(1)
         goes_on = self.is_possible & ~self.ends
         documents = np.arange(len(best))
@@ -635,7 +630,7 @@ class _HostResults(NamedTuple):
 
 
 class _StepResults:
-    """Memory for the results of a step, side by side, so that one transfer reads them.
+    """Memory for the results of a step, which one transfer reads.
 
     Attributes:
         is_possible: ``(width, candidates)`` whether a candidate may follow.
@@ -658,7 +653,7 @@ class _StepResults:
         self.picked = picked.view(_ROWS, width, beam)
 
     def on_host(self) -> _HostResults:
-        """Wait for the device and read what the host must know."""
+        """Wait for the device, and read."""
         end = self._begin + _ROWS_ON_HOST * self._row
         memory = self._memory[:end].cpu().numpy()
         flags = memory[: self._flags].view(np.bool_)

@@ -166,7 +166,6 @@ class PartSearch(DocumentSearch):
         return [self._joined(document.parts) for document in documents]
 
     def _take(self, parts: Sequence[_Part], stored: Sequence[PartsOfDocument]) -> None:
-        """Give documents the stored hypotheses of their next parts."""
         for part, hypotheses in zip(parts, stored, strict=True):
             documents = [self._document(sentences) for sentences in hypotheses]
             part.document.add(documents)
@@ -210,7 +209,7 @@ class PartSearch(DocumentSearch):
         return True
 
     def _joined_memories(self, parts: Sequence[_Part]) -> list[Any]:
-        """Return the memory of each model, with a row for each part; empty: there are none."""
+        """Return the memory of each model, with a row for each part."""
         memories = []
         of_documents = [part.document.memories for part in parts]
         for of_model in zip(*of_documents, strict=True):
