@@ -61,9 +61,7 @@ def rows_of(args: argparse.Namespace) -> Iterator[Row]:
     """Measure the tree that PYTHONPATH names; the benchmark's rows come first."""
     import torch
 
-    from gtrans.environment import ENGINE, require
-
-    require(ENGINE, "gpu_decoding")
+    check_engine()
     import_plugin()
     torch.set_num_threads(1)
     # The benchmarks of that tree, which are scripts.
@@ -78,6 +76,13 @@ def rows_of(args: argparse.Namespace) -> Iterator[Row]:
     setup = models.Setup(models.SIZES[size])
     yield from gpu.decoding(wanted, setup)
     yield from profiles(gpu, wanted, setup)
+
+
+def check_engine() -> None:
+    """Raise an error if torch or fairseq is missing; trees of before do not check it here."""
+    environment = importlib.import_module("gtrans.environment")
+    if hasattr(environment, "ENGINE"):
+        environment.require(environment.ENGINE, "gpu_decoding")
 
 
 def import_plugin() -> None:
@@ -157,9 +162,10 @@ def child(args: argparse.Namespace) -> None:
 
 
 def measure(args: argparse.Namespace) -> None:
-    """Measure both trees; the file is written after every row."""
+    """Measure both trees, also if one fails; the file is written after every row."""
     args.out.mkdir(parents=True, exist_ok=True)
     found: dict[str, Any] = {"command": "python scripts/gpu_decoding.py measure", "trees": {}}
+    failed: list[str] = []
     for tree in TREES:
         folder = ROOT if tree == "now" else args.work / "before"
         named = args.work / "commit" if tree == "now" else folder / "commit"
@@ -189,7 +195,9 @@ def measure(args: argparse.Namespace) -> None:
                     text = json.dumps(found, indent=1) + "\n"
                     (args.out / "decoding.json").write_text(text, encoding="utf-8")
         if process.returncode:
-            print(f"gpu_decoding: {tree} failed with status {process.returncode}, see {log}")
+            failed.append(f"{tree} failed with status {process.returncode}, see {log}")
+    if failed:
+        sys.exit(f"gpu_decoding: error: {'; '.join(failed)}")
 
 
 def main() -> None:
