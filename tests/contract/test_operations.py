@@ -319,11 +319,11 @@ OPERATIONS = {
     "flat_transformer_tiny-sentence": (70, 365),
     "flat_transformer_bert-window-source": (71, 380),
     "flat_transformer_bert-sentence": (70, 367),
-    "gtrans_fusion_tiny-sentence": (93, 417),
-    "gtrans_fusion_tiny-window-source": (96, 417),
-    "gtrans_fusion_tiny-window-both": (98, 417),
-    "gtrans_fusion_tiny-document": (97, 407),
-    "bert_context_transformer_tiny-window-source": (106, 577),
+    "gtrans_fusion_tiny-sentence": (80, 417),
+    "gtrans_fusion_tiny-window-source": (80, 417),
+    "gtrans_fusion_tiny-window-both": (79, 417),
+    "gtrans_fusion_tiny-document": (78, 407),
+    "bert_context_transformer_tiny-window-source": (93, 577),
 }
 
 
