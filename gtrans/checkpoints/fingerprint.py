@@ -175,7 +175,7 @@ def report_missing_fingerprint(checkpoint: str | Path) -> None:
 def check_same_fingerprint(
     paths: Sequence[str | Path], fingerprints: Sequence[ModelFingerprint | None]
 ) -> None:
-    """Raise GtransError if checkpoints with a fingerprint differ in it, but for the version."""
+    """Raise GtransError if known vocabularies, preparations or units of checkpoints differ."""
     first_path: str | Path = ""
     first: ModelFingerprint | None = None
     for path, fingerprint in zip(paths, fingerprints, strict=True):

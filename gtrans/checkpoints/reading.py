@@ -193,7 +193,7 @@ def _refused(path: Path, error: Exception) -> list[str]:
 def check_shapes(
     state: Mapping[str, Tensor], own: Mapping[str, Tensor], path: str | Path = "it"
 ) -> None:
-    """Raise GtransError unless ``state`` has the names, shapes and types of ``own``."""
+    """Raise GtransError unless ``state`` has the names and shapes of ``own``, and its floats."""
     unknown = [name for name in state if name not in own]
     if unknown:
         raise GtransError(f"{path}: this model does not have {_first_names(unknown)}.")

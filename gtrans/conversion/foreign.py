@@ -91,6 +91,7 @@ def convert(
 
     Args:
         program: one of :data:`SOURCES`.
+        path: the model's file, or its folder for ``huggingface``.
         data: folder with the dictionaries; None: they are in the checkpoint or beside it.
         source_lang, target_lang: None: as in the checkpoint.
         positions: new number of learned positions.

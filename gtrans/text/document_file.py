@@ -25,6 +25,7 @@ class Note:
     Attributes:
         where: the file, and its line or the beginning of the text.
         kind: one of the constants above.
+        count: how many places it is about.
     """
 
     where: str

@@ -161,7 +161,7 @@ def check_recorded(
     """Raise GtransError if a file of a data folder has changed since ``gtrans prepare``.
 
     Args:
-        names: files, recorded or not.
+        names: files; the ones that are not recorded are not checked.
         whole: compare the contents; False: only the sizes.
         computed: known digests by file name.
     """
@@ -225,7 +225,7 @@ def load_pipeline(data_dir: str | Path, lang: str) -> TextPipeline:
 
 
 def recorded_bert_subwords(data_dir: str | Path) -> BertSubwords:
-    """Load the BERT tokenizer of a data folder, if it is unchanged."""
+    """Load the BERT tokenizer of a data folder; raise GtransError if it has changed."""
     from gtrans.modules.bert import BertSubwords
 
     folder = Path(data_dir)

@@ -177,7 +177,7 @@ def refuse_folders(paths: Iterable[str]) -> None:
 
 
 def stored_fingerprint(state: Mapping[str, Any], path: str) -> ModelFingerprint:
-    """Return a checkpoint's fingerprint, which must have a preparation."""
+    """Return a checkpoint's fingerprint; raise GtransError without it or its preparation."""
     fingerprint = ModelFingerprint.of_checkpoint(state, path)
     if fingerprint is None:
         raise GtransError(

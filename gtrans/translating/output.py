@@ -199,7 +199,7 @@ class Output:
         return path_beside(self.path, f".{self.provenance_digest[:12]}.partial")
 
     def is_finished(self) -> bool:
-        """Return whether the file is this translation already."""
+        """Return whether the file is this translation already, and is not to be replaced."""
         if not self.has_file:
             return False
         with locked(self.path):

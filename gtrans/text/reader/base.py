@@ -135,7 +135,7 @@ class Reader(Iterable[Document]):
         beginning: regular expression; :meth:`recognises` is asked if the first line matches.
         suffixes: of file names; it is also asked for these.
         references: the names read so far.
-        column: that is read, if the format has columns.
+        column: the one that is read, if the format has columns.
     """
 
     kinds: ClassVar[list[type[Reader]]] = []
