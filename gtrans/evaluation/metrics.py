@@ -48,6 +48,7 @@ class Options:
 
     Attributes:
         tokenize: one of :data:`TOKENIZERS`; None: sacreBLEU's for ``target_lang``.
+        target_lang: also chooses METEOR's stemmer and synonyms, and characters as TER's words.
         without_spaces: the text has no spaces between words.
     """
 

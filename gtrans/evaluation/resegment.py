@@ -57,7 +57,7 @@ SIGNATURE = "resegmented:edit-distance.6"
 # Gains are whole numbers; the least weight of a token is 10.
 LEAST_WEIGHT = 10
 RARITY_WEIGHT = 5.0
-"""Additional weight for each factor of ten by which a token is rarer than all tokens together."""
+"""Additional weight for each factor of ten between the number of all tokens and a token's count."""
 LARGEST_WEIGHT = 40
 STEM_SHARE = 0.5
 STEM_LETTERS = 5
@@ -134,7 +134,7 @@ class Split:
     Attributes:
         sentences: with additions behind them; empty if omitted.
         tokens: length of each sentence.
-        moved: there were as many lines as sentences.
+        moved: split although there were as many lines as sentences.
     """
 
     sentences: list[str]
@@ -648,7 +648,7 @@ class Coverage:
     """Omitted and added text of a translation.
 
     Attributes:
-        omitted, added: percentage of all tokens.
+        omitted, added: percentage of the reference's and of the translation's tokens.
     """
 
     omitted: float
@@ -667,7 +667,7 @@ def coverage(
 
     Args:
         references: a sentence has their mean length.
-        counted: which sentences count.
+        counted: which sentences count, with their additions.
     """
     documents = list(ids.documents.items()) if ids is not None else []
     expected = 0.0

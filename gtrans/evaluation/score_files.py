@@ -42,7 +42,7 @@ class PlainLines:
 
 @dataclass(frozen=True)
 class ScoreFile:
-    """Documents with ids, or plain text: ``ids`` is None, or ``plain`` is empty."""
+    """Documents with ids (``plain`` is empty) or plain text (``ids`` is None)."""
 
     path: str
     ids: DocumentsWithIds | None
@@ -81,7 +81,7 @@ class ScoreFiles:
         return files
 
     def replaced(self, files: Mapping[str, ScoreFile]) -> ScoreFiles:
-        """Return the files in the places of :meth:`by_key`."""
+        """Return a copy with other files, by the keys of :meth:`by_key`."""
         references = [files[f"reference {number}"] for number in range(len(self.references))]
         source = files.get("source")
         systems = {name: files[f"system {name}"] for name in self.systems}

@@ -134,7 +134,7 @@ def read_jsonl(path: str | os.PathLike[str], options: ReadOptions) -> list[Item]
     """Read JSON lines, as ``gtrans make-corpus`` writes them.
 
     Keys are the fields of :class:`Item`; ``form``, ``groups``, ``block`` and ``document`` are
-    optional, others are ignored.
+    optional. Other keys and empty lines are ignored.
     """
     if os.path.isdir(path):
         raise GtransError(
