@@ -107,6 +107,13 @@ def test_flags_win_and_what_another_choice_lacks_is_left_out(capsys) -> None:
     assert (kept.no_epoch_checkpoints, kept.keep_last_epochs) == (False, 5)
 
 
+def test_an_empty_name_of_a_section_without_choices_is_left_out(tmp_path) -> None:
+    """As in the configurations that hydra saves."""
+    file = tmp_path / "own.yaml"
+    file.write_text(f"{OWN}dataset:\n  _name: null\n  max_tokens: 4")
+    assert parsed("data", "--config", str(file)).max_tokens == 4
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -67,7 +67,7 @@ class ConfigFile:
                 hint = did_you_mean(section, _SECTIONS)
                 raise GtransError(f"{self.path}: there is no section '{section}'{hint}")
             for key, value in values.items():
-                if key == "_name" and value is None:
+                if key == "_name" and value is None and section in _CHOICES:
                     self._check_chosen(section, given)
                 # Only fairseq-hydra-train needs user_dir.
                 if value is None or value is False or key == "user_dir":
@@ -94,7 +94,7 @@ class ConfigFile:
         return _CHOICES[section]
 
     def _check_chosen(self, section: str, given: Set[str]) -> None:
-        flag = self._flag(section, "_name")
+        flag = _CHOICES[section]
         others = {"-h", "--help"}
         if section == "model":
             others.add("-a")
