@@ -102,6 +102,10 @@ def test_a_mistake_is_one_line(case, tiny, tmp_path, monkeypatch, capsys):
             ("--arch", "gtrans_fusion_tiny", "--init-xlmr", "{}"),
             "--init-xlmr {}: XLM-R has one table of embeddings; give `--share-all-embeddings`",
         ),
+        (
+            ("--arch", "memory_transformer_tiny", "--memory-layers", "7"),
+            "`--memory-layers` must be top, all, or layers between 0 and 5",
+        ),
         ((*ARCH, "--lr", "0.25"), "`--lr` is missing: the highest learning rate, such as `--lr"),
     ],
 )
