@@ -149,6 +149,15 @@ def test_a_run_keeps_its_log(run: Path) -> None:
     assert read_history(run).records("train")[-1].updates == 2
 
 
+def test_the_log_has_each_printed_line_once(folder, tiny, stock):
+    """A run that goes on appends its lines."""
+    log = folder / "train.log"
+    before = log.read_text(encoding="utf-8")
+    done = train(stock, tiny.data, folder, updates=3)
+    assert "done training" in log_of(done)
+    assert log.read_text(encoding="utf-8") == before + done.stdout
+
+
 def test_another_optimizer_is_told(folder, tiny, stock):
     options = ("--optimizer", "adafactor", "--reset-meters")
     line = refusal(train(stock, tiny.data, folder, *options, updates=4))
