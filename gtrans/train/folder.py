@@ -58,7 +58,7 @@ class RunFolder:
         return [path for path in paths if _NAME.fullmatch(path.name)]
 
     def newest(self) -> Path | None:
-        """Return ``checkpoint_last.pt``, or if it is not whole the checkpoint of most updates.
+        """Return ``checkpoint_last.pt``, else the complete checkpoint of most updates, or None.
 
         Raises:
             GtransError: all checkpoints are incomplete, or one could run code.

@@ -220,7 +220,7 @@ class _Transfer:
             self.report.renamed.append(name)
 
     def _grow(self, name: str, tensor: Tensor, source: Tensor) -> bool:
-        """Take the rows of known entries; return False if no row moves."""
+        """Take the rows of known entries; return False if none moves, or if the widths differ."""
         side = name.split(".")[0]
         entries = _entries_of(self.vocabularies, side, source.size(0), self.path)
         rows = {entry: row for row, entry in enumerate(entries)}
