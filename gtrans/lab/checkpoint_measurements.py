@@ -347,7 +347,10 @@ def _series(
     limit: str = "",
     shaded: bool = False,
 ) -> tuple[Series, ...]:
-    """Return the lines of a panel: a colour for each model, or for each line of the only model."""
+    """Return the lines of a panel: a colour for each model, or for each line of the only model.
+
+    ``shaded`` lines of a model get lighter in their order.
+    """
     labels = list(dict.fromkeys(checkpoint.label for checkpoint in checkpoints))
     names = list(dict.fromkeys(name.line for name in lines))
     has_several = len(labels) > 1

@@ -209,7 +209,11 @@ def _read_groups(table: Path, lines: int) -> Iterator[_LineGroup]:
 
 
 def _find_groups(lines: _ExampleLines) -> Iterator[_LineGroup]:
-    """Find the examples without a table: equal sources, targets that differ in pronouns alone."""
+    """Find the examples without a table.
+
+    The lines of an example have equal sources and contexts, differ in nothing but pronouns, and
+    are all different.
+    """
     texts = [" ".join(sentences) for sentences in lines.targets]
     start = 0
     while start < len(texts):

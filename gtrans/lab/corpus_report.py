@@ -97,7 +97,11 @@ def _shown(number: float | None) -> str:
 
 
 def report(path: Path, languages: Sequence[str], max_doc_tokens: int) -> dict[str, Any]:
-    """Return the counts of a corpus, for JSON; without ``languages``, of its own."""
+    """Return the counts of a corpus, for JSON.
+
+    ``path`` has ``SPLIT.LANG``, or is a folder of ``gtrans prepare``. Without ``languages``, the
+    corpus's own count. GtransError: it has no split in both languages.
+    """
     if not path.is_dir():
         raise GtransError(f"{path}: there is no such folder.")
     is_prepared = (path / STATE_FILE).is_file()
@@ -260,7 +264,8 @@ class SplitCounts:
     ) -> dict[str, Any]:
         """Return the counts for JSON, with the means of the papers' tables.
 
-        ``train`` is None for the training text itself, ``known`` the vocabulary by language.
+        ``train`` is None for the training text itself. ``known`` is the vocabulary by language;
+        without it, unknown tokens are not counted.
         """
         in_train = None
         if train is not None:

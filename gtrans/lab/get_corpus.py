@@ -4,9 +4,9 @@ The files are found anywhere below a folder. --list NAME prints the needed files
 addresses, for `wget -c` or a browser; unpack archives, and archives inside them, with tar or unzip.
 
 Text is as published: one sentence per line, an empty line between documents. OUT/NAME/corpus.json
-has the counts of kept and dropped pairs, and digests of the published files. The run scripts
-(`--data OUT --corpus NAME`) and `gtrans reproduce --list` use the same names; `own` is a corpus of
-your own, DIR/{train,valid,test}.LANG.
+has the counts of kept and dropped pairs, and digests of the published files. The run scripts and
+`gtrans reproduce` use the same names (`--data OUT --corpus NAME`); `own` is a corpus of your own,
+DIR/{train,valid,test}.LANG.
 """
 
 from __future__ import annotations
@@ -268,7 +268,7 @@ class _CorpusWriter:
     folder: Path
 
     def check_texts(self, written: Mapping[str, Any], force: bool) -> None:
-        """Raise GtransError for a text of no split in ``written``, unless ``force``."""
+        """Raise GtransError for an existing text of no split in ``written``, unless ``force``."""
 
         def is_own(path: Path) -> bool:
             split, _, _ = path.name.rpartition(".")
