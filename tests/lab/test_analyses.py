@@ -638,6 +638,19 @@ def test_a_memory_that_is_sure_gains_all_bits() -> None:
     assert [one.label for one in series] == ["Update Attention", "Output Attention"]
     expected = sum(places[Location(side, "memory", 2)].gain for side in ("encoder", "decoder")) / 2
     assert series[1].points[0].y == pytest.approx(expected) and series[1].points[0].runs == 2
+
+
+def test_random_memories_of_pre_norm_models() -> None:
+    """Memories that are added have a LayerNorm there, and none in post-norm models."""
+    options = {"encoder_normalize_before": True, "decoder_normalize_before": True}
+    model = memory_transformer(memory_size=3, memory_output="added", **options).eval()
+    drawn: Any = with_random_memories(model, 1)
+    trained, random = model.encoder.layers[1].memory, drawn.encoder.layers[1].memory
+    assert trained.output_attn_layer_norm is not None
+    assert not torch.equal(random.initial, trained.initial)
+    places: dict[Location, HeadGain] = {}
+    add_gains(places, model, [drawn], NET_INPUT)
+    assert {place.kind for place in places} == {"update", "memory"}
     with pytest.raises(GtransError, match="a line is of one system"):
         gain_figure([MemoryGain(name, f"{name}.pt", 3, places, name) for name in "ab"])
 

@@ -13,7 +13,7 @@ import argparse
 import copy
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import mean
 from typing import Any
 
@@ -172,7 +172,9 @@ def with_random_memories(model: nn.Module, seed: int) -> nn.Module:
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         for memory in _memories(clone):
-            fresh = RecurrentMemory(memory.spec, memory.memory_spec, memory.number)
+            # A memory updates post-norm in pre-norm models, too, and its own spec says so.
+            spec = replace(memory.spec, pre_norm=memory.pre_norm)
+            fresh = RecurrentMemory(spec, memory.memory_spec, memory.number)
             memory.load_state_dict(fresh.state_dict())
     return clone
 
