@@ -118,7 +118,7 @@ class EncoderGroupFusion(LayerFusion):
     ) -> None:
         """The gate of the last group begins at ``sigmoid(bias)``, others at ``sigmoid(-bias)``.
 
-        ``own_norm``: False if the stack ends with a LayerNorm; a single group has none, too.
+        ``own_norm``: False if the stack ends with a LayerNorm. A single group never has its own.
         """
         super().__init__()
         self.group_size = group_size

@@ -172,7 +172,7 @@ class MemoryPlan(PlanPart):
         inverse: ``(documents,)`` the index of each document among the sorted ones.
         active: documents at every step.
         widths: most writing tokens at every step.
-        masks: for every step ``(active, 1, 1, width)`` True on real tokens.
+        masks: for every step ``(active, 1, 1, width)`` True on real tokens; None: all are real.
         gather: packed tokens to the tokens of the steps; None: they are the same.
         to_layout: ``(steps,)`` from (step, sorted document) to the order of the layout.
         reading: lets every step see its own memory.
