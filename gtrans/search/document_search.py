@@ -188,12 +188,11 @@ class DocumentSearch:
 
     def _moves_of(self, log_probs: Tensor) -> Tensor:
         entries, device = log_probs.size(1), log_probs.device
-        beam = self.options.beam
         moves = self._moves
-        if moves is not None and moves.size(1) == beam * entries and moves.device == device:
+        if moves is not None and moves.size(1) == entries and moves.device == device:
             return moves
-        moves = candidate_moves(self.vocabulary, beam, entries, self.options.free)
-        moves = to_device(moves, device)
+        on_host = token_moves(self.vocabulary, entries, self.options.free)
+        moves = to_device(on_host, device)
         self._moves = moves
         return moves
 
@@ -205,7 +204,8 @@ _SHARE_TO_DROP = 0.25
 _NEVER = float("-inf")
 # More words than any sentence has; single precision counts so far.
 _MOST_WORDS = 1 << 24
-# Rows of the candidates of a step (`candidate_moves`). The host reads the first three.
+# Rows of the candidates of a step: the token, its origin (a hypothesis), and the counters of the
+# hypothesis after the token. The host reads the first three.
 _TOKEN, _ORIGIN, _SENTENCE, _PLACE, _WORDS = range(5)
 _ROWS, _ROWS_ON_HOST = 5, 3
 _COUNTERS = slice(_SENTENCE, _ROWS)
@@ -213,29 +213,25 @@ _COUNTERS = slice(_SENTENCE, _ROWS)
 _LIMIT, _LEAST, _FIRST_GIVEN = range(3)
 
 
-def candidate_moves(
-    vocabulary: SearchVocabulary, beam: int, entries: int, is_free: bool = False
-) -> Tensor:
-    """Return ``(5, beam * entries)``: the effect of each token on each hypothesis of a document.
+def token_moves(vocabulary: SearchVocabulary, entries: int, is_free: bool = False) -> Tensor:
+    """Return ``(3, entries)``: what each token adds to a hypothesis' sentence, place and words.
 
-    The rows are the token, its origin (the hypothesis), and numbers to add to the hypothesis'
-    sentence, place and words. ``is_free``: for :class:`_FreeProgress`.
+    ``is_free``: for :class:`_FreeProgress`.
     """
-    moves = torch.zeros(_ROWS, beam, entries, dtype=torch.long)
-    moves[_TOKEN] = torch.arange(entries)
-    moves[_ORIGIN] = torch.arange(beam)[:, None]
-    moves[_WORDS] = 1
+    moves = torch.zeros(_ROWS - _SENTENCE, entries, dtype=torch.long)
+    sentence, place, words = moves
+    words[:] = 1
     separators = vocabulary.separators
     if is_free and vocabulary.document_token is not None:
         separators = [vocabulary.document_token]
     else:
-        moves[_SENTENCE, :, vocabulary.opening] = 1
-    moves[_PLACE, :, separators] = 1
+        sentence[vocabulary.opening] = 1
+    place[separators] = 1
     # A new sentence has no words yet, and special tokens are none.
-    moves[_WORDS, :, vocabulary.opening] = -_MOST_WORDS
+    words[vocabulary.opening] = -_MOST_WORDS
     if vocabulary.prefix is not None:
-        moves[_WORDS, :, vocabulary.prefix] = -_MOST_WORDS
-    return moves.flatten(1)
+        words[vocabulary.prefix] = -_MOST_WORDS
+    return moves
 
 
 class SearchProgress:
@@ -256,7 +252,8 @@ class SearchProgress:
             on only given tokens follow; from the one in the second on ``</s>`` may, with the
             model's probability. The others are log-probabilities, 0 or ``-inf``, of the given
             tokens: ``</s>``, the other separators, forbidden ones.
-        newest: ``(5, width, beam)`` the candidates chosen last; see :func:`candidate_moves`.
+        newest: ``(5, width, beam)`` the candidates chosen last: token, origin (the hypothesis that
+            it continues), sentence, place and words.
         history: ``(width, beam, length)`` all tokens so far, if no n-gram may be repeated.
         opens: ``(width, beam)`` whether the newest token has opened a sentence.
         prefix_lengths: ``(width, 1)`` tokens, or None.
@@ -399,7 +396,7 @@ class SearchProgress:
 
         Args:
             log_probs: ``(hypotheses, vocabulary)``; changed.
-            moves: see :func:`candidate_moves`.
+            moves: see :func:`token_moves`.
         """
         beam, width = self.options.beam, self.width
         log_probs = log_probs.view(width, beam, -1)
@@ -432,12 +429,17 @@ class SearchProgress:
         return parents.flatten()
 
     def _candidates(self, moves: Tensor, index: Tensor) -> Tensor:
-        """Return ``(5, width, candidates)``, with sentence, place and words after the token."""
-        chosen = moves.index_select(1, index.flatten())
-        candidates = chosen.view(_ROWS, *index.shape)
+        """Return ``(5, width, candidates)``; rows as in :attr:`newest`."""
+        entries = moves.size(1)
+        candidates = index.new_empty(_ROWS, *index.shape)
+        token = candidates[_TOKEN]
+        origin = candidates[_ORIGIN]
         counters = candidates[_COUNTERS]
-        origin = candidates[_ORIGIN].expand_as(counters)
-        counters += self.newest[_COUNTERS].gather(2, origin)
+        torch.remainder(index, entries, out=token)
+        torch.div(index, entries, rounding_mode="floor", out=origin)
+        origins = origin.expand_as(counters)
+        torch.gather(self.newest[_COUNTERS], 2, origins, out=counters)
+        counters += moves[:, token]
         counters.clamp_(self._least, self._most)
         return candidates
 
@@ -635,7 +637,7 @@ class _StepResults:
     Attributes:
         is_possible: ``(width, candidates)`` whether a candidate may follow.
         ends: ``(width, candidates)`` whether it ends its document.
-        picked: ``(5, width, beam)`` the chosen candidates; see :func:`candidate_moves`.
+        picked: ``(5, width, beam)`` the chosen candidates; see :attr:`SearchProgress.newest`.
     """
 
     def __init__(self, width: int, beam: int, candidates: int, device: torch.device) -> None:
@@ -776,7 +778,7 @@ def largest(numbers: Tensor, count: int) -> tuple[Tensor, Tensor]:
     blocked = numbers[:, :covered].view(rows, blocks, _BLOCK)
     candidates = blocked.amax(2).topk(count, 1).indices  # (rows, count)
     inside = torch.arange(_BLOCK, device=numbers.device)
-    index = candidates[:, :, None] * _BLOCK + inside
+    index = torch.add(inside, candidates[:, :, None], alpha=_BLOCK)
     index = index.flatten(1)  # (rows, count * _BLOCK)
     if covered < columns:
         uncovered = torch.arange(covered, columns, device=numbers.device)

@@ -25,6 +25,7 @@ from gtrans.search.document_search import (
     SearchVocabulary,
     forbid_repetitions,
     largest,
+    token_moves,
 )
 from gtrans.search.options import SearchOptions
 
@@ -208,6 +209,19 @@ def test_the_candidates_of_a_step_are_those_of_topk(columns: int) -> None:
     assert torch.equal(numbers.gather(1, index), best)
     assert torch.equal(index[:2], wanted.indices[:2])
     assert int(index[2, 0]) == columns - 1
+
+
+def test_moves_take_the_memory_of_three_numbers_for_a_token() -> None:
+    """Also in a vocabulary of 250,000 entries, whatever the beam is."""
+    prefixed = replace(BOTH, prefix=9)
+    moves = token_moves(prefixed, 250_000)
+    assert moves.shape == (3, 250_000)
+    assert moves.untyped_storage().nbytes() <= 6_000_000
+    sentence, place, words = moves
+    assert sentence.nonzero().flatten().tolist() == [BOS]
+    assert place.nonzero().flatten().tolist() == sorted([BOS, EOS, 9])
+    assert words.ne(1).nonzero().flatten().tolist() == sorted([BOS, 9])
+    assert int(words[[BOS, 9]].max()) < -10_000_000  # no sentence has so many words
 
 
 # ---- no n-gram twice in a sentence (`--no-repeat-ngram-size`) ------------------------------------
