@@ -26,6 +26,7 @@ from support.suites import others_long
 from torch.utils.data._utils.pin_memory import pin_memory
 
 from gtrans.modules.group_attention import BACKENDS, with_tensors
+from gtrans.modules.transformer import MultiheadAttention
 from gtrans.search import document_search
 
 sys.path.insert(0, str(SCRIPTS / "benchmarks"))
@@ -248,6 +249,27 @@ def test_rows_that_linger_change_nothing(
         assert [h.tokens for h in lingering] == [h.tokens for h in dropped]
         for one, other in zip(lingering, dropped, strict=True):
             assert one.scores == pytest.approx(other.scores, abs=1e-5)
+
+
+def test_new_keys_are_the_same_in_one_copy_as_in_two() -> None:
+    """On a GPU a step copies new keys and values at once: to the last bit what two copies give."""
+    documents, beam, dim = 3, 2, 16
+    attention = MultiheadAttention(dim, heads=2)
+    torch.nn.init.normal_(attention.k_proj.bias)
+    torch.nn.init.normal_(attention.v_proj.bias)
+    key, value = torch.randn(2, documents * beam, dim)
+    held = torch.zeros(2, documents, 7, dim)
+    # As modules that are no `Linear` of ours do, which a CPU has in place of this.
+    k = torch.nn.functional.linear(key, attention.k_proj.weight, attention.k_proj.bias)
+    v = torch.nn.functional.linear(value, attention.v_proj.weight, attention.v_proj.bias)
+    with torch.no_grad(), OperationCounter() as counter:
+        columns = pretend(held)[:, :, -beam:]
+        pretend(attention).write_keys(pretend(key), pretend(value), columns)
+    assert counter.operations["copy_"] == 1
+    written = held[:, :, -beam:].reshape(2, documents * beam, dim)
+    assert torch.equal(written[0], k)
+    assert torch.equal(written[1], v)
+    assert not held[:, :, :-beam].any()
 
 
 def test_a_free_search_waits_twice_at_most(prepared_with_bert):
