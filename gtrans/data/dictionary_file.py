@@ -1,7 +1,7 @@
 """Dictionary files of fairseq: a line ``ENTRY COUNT`` for each vocabulary entry.
 
 A line may end in ``#fairseq:overwrite`` to repeat an entry: the earlier one keeps its row of the
-embeddings, but the text gets the id of the later one.
+embeddings, but the text gets the id of the later one. This module needs neither torch nor fairseq.
 """
 
 from __future__ import annotations

@@ -236,7 +236,7 @@ def _id_tensor(like: Tensor, number: int | None) -> Tensor:
 def pretrained_special_tokens(options: Mapping[str, Any]) -> str:
     """Return the special tokens of a trained model, from the options in its checkpoint.
 
-    With multilingual fine-tuning, or more than 25 languages, it is mBART-50; without any, BART.
+    BART has no languages, mBART at most 25; more, or multilingual fine-tuning, mean mBART-50.
     """
     if options.get("sentence_marks"):  # a checkpoint of this project
         return str(options["sentence_marks"])

@@ -16,7 +16,8 @@ part     windows with more than ``--max-tokens`` are read in parts in the same u
 The memory of a document goes from window to window, so the same worker must read them in order.
 fairseq gives batch i to worker i modulo the number of workers, and adds up the gradients of
 ``--update-freq`` consecutive batches of a worker. So there is one stream for each batch of an
-update: worker r gets streams r, r + workers, .. in turn.
+update: worker r gets streams r, r + workers, .. in turn. One worker with ``--update-freq 2`` sees
+the batches of two workers.
 """
 
 from __future__ import annotations
@@ -364,7 +365,7 @@ class StreamDataset(DocumentDataset):
             )
 
     def _tracks_that_fit(self, max_tokens: int | None) -> int:
-        """Return how many of the longest windows fit, each with room for two long steps."""
+        """Return how many longest windows of average steps fit, with room for two long steps."""
         tokens = self._tokens_of_longer_side(self.documents)
         tokens_of_window = float(tokens.mean())  # a whole document
         if self.options.max_window:

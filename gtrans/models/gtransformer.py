@@ -15,7 +15,8 @@ Eq 9-10     :class:`gtrans.modules.transformer.DocumentAttention`, ``Gate``
 ==========  ==========================================================================
 
 With ``--doc-mode full`` the same class is the document Transformer (plain attention over the whole
-unit, no gates, fairseq's parameters), and with ``--unit sentence`` the sentence Transformer.
+unit, no gates, as many parameters as fairseq's Transformer), and with ``--unit sentence`` the
+sentence Transformer.
 """
 
 import logging

@@ -117,7 +117,7 @@ class HanPlanner(Planner):
 
 
 def current_tokens(layout: DocumentLayout) -> Tensor:
-    """Return ``(n,)`` the packed tokens of the last sentence of every row."""
+    """Return ``(n,)`` the indices of packed tokens in the last sentence of their row."""
     last = layout.sentence_counts[layout.row] - 1
     is_current = layout.sentence.eq(last)
     return is_current.nonzero().squeeze(1)
