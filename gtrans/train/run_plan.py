@@ -161,10 +161,10 @@ def _plan(root: Any, task: Any, model: Any) -> RunPlan:
         earlier = run_of_checkpoint(state, newest, getattr(model, "presets", {}))
         return _plan_to_resume(root, newest, state, earlier, now)
     now = _provenance(root, task, model, None)
-    _check_start(root, task, folder, now, restart)
     mistake = getattr(model, "start_mistake", None)
     if mistake is not None and not restores and not cfg.finetune_from_model:
         raise GtransError(mistake)
+    _check_start(root, task, folder, now, restart)
     if restart:
         aside = folder.clear()
         if aside is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,9 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 from support.batches import EOS, PAD
+from support.runs import log_of, refusal, stock_train, train, updates
+from support.tiny_models import Finished, StockCommands, TinyWorld
+from support.translating import FAST
 from support.untrained import dictionary, pair, sizes
 
 from gtrans.errors import GtransError
@@ -20,18 +25,26 @@ WORDS = [SUBWORDS[7], "own", SUBWORDS[2], SUBWORDS[3], SUBWORDS[11]]
 SHAPE: dict[str, Any] = {
     **sizes(2, 16, 32), "encoder_layers": 3, "max_positions": 20, "share_all_embeddings": True,
 }  # fmt: skip
+RUN = (
+    *("--encoder-layers", "3", "--decoder-layers", "2", "--encoder-embed-dim", "16"),
+    *("--encoder-ffn-embed-dim", "32", "--decoder-ffn-embed-dim", "32", "--max-positions", "200"),
+)
 TASK = pair(dictionary(WORDS))
 
 
 @pytest.fixture(scope="module")
 def xlmr(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a model of 3 layers and a tokenizer of 12 subwords and the special tokens."""
+    """The XLM-R of most tests."""
+    return saved_xlmr(tmp_path_factory.mktemp("xlmr"), SUBWORDS)
+
+
+def saved_xlmr(folder: Path, subwords: list[str]) -> Path:
+    """A folder with a model of 3 layers and a tokenizer of subwords and the special tokens."""
     from transformers import XLMRobertaConfig, XLMRobertaModel, XLMRobertaTokenizer
 
-    folder = tmp_path_factory.mktemp("xlmr")
     torch.manual_seed(1)
     special = ["<s>", "<pad>", "</s>", "<unk>"]
-    vocabulary = [(entry, 0.0) for entry in special] + [(p, -1.0) for p in SUBWORDS]
+    vocabulary = [(entry, 0.0) for entry in special] + [(p, -1.0) for p in subwords]
     vocabulary.append(("<mask>", 0.0))
     config = XLMRobertaConfig(
         vocab_size=len(vocabulary), hidden_size=16, num_hidden_layers=3, num_attention_heads=2,
@@ -143,6 +156,37 @@ def test_a_start_that_cannot_be_had_is_told_when_training_begins(
         model(source, None, decoder_input)
     model.load_state_dict(model.state_dict())  # a run that goes on needs it no more
     model(source, None, decoder_input)
+
+
+def test_a_run_needs_its_xlmr_only_to_begin(
+    tiny: TinyWorld, stock: StockCommands, tmp_path: Path
+) -> None:
+    """Without the folder it goes on and translates, but no new run begins."""
+    folder = saved_xlmr(tmp_path / "xlmr", tiny.subwords("en")[0].split())
+    options = ("--arch", "gtrans_fusion_xlmr_base", "--init-xlmr", folder, *RUN)
+    log = log_of(train(stock, tiny.data, tmp_path / "run", *options, updates=1))
+    assert f"initialised from {folder}:" in log
+    shutil.rmtree(folder)
+    log_of(train(stock, tiny.data, tmp_path / "run", *options, updates=2))
+    assert updates(tmp_path / "run") == 2
+    done = stock(
+        "gtrans", "translate", "--path", tmp_path / "run" / "checkpoint_last.pt",
+        "--input", tiny.text / "test.en", "--output", tmp_path / "out", *FAST,
+    )  # fmt: skip
+    log_of(done)
+    line = refusal(train(stock, tiny.data, tmp_path / "new", *options, updates=2))
+    assert line == f"--init-xlmr {folder}: there is no such folder."
+
+
+@pytest.mark.parametrize("start", [train, stock_train])
+def test_a_stock_task_reports_a_missing_xlmr(
+    start: Callable[..., Finished], tiny: TinyWorld, stock: StockCommands, tmp_path: Path
+) -> None:
+    task = ("--task", "translation", "--source-lang", "en", "--target-lang", "de")
+    options = (*task, "--arch", "gtrans_fusion_tiny", "--init-xlmr", __file__)
+    line = refusal(start(stock, tiny.data, tmp_path, *options, updates=2))
+    assert line.startswith(f"--init-xlmr {__file__}: this is a file; give the folder with XLM-R's")
+    assert not list(tmp_path.glob("checkpoint*.pt"))
 
 
 @pytest.mark.parametrize(
