@@ -183,7 +183,7 @@ class DocumentSearch:
             log_probs.append(model.search_scores(logits))
         if len(log_probs) == 1:
             return log_probs[0]
-        total = torch.logsumexp(torch.stack(log_probs), 0)
+        total: Tensor = torch.logsumexp(torch.stack(log_probs), 0)
         return total - math.log(len(models))
 
     def _moves_of(self, log_probs: Tensor) -> Tensor:

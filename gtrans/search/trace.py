@@ -120,8 +120,7 @@ class SearchTrace:
             all_origins.append(step.ending.origin)
             all_totals.append(step.ending.total)
             all_documents.append(step.numbers)
-            rows = len(step.numbers)
-            all_steps.append(np.full(rows, number))
+            all_steps.append(np.full(len(step.numbers), number))
         if not all_ends:
             empty = np.zeros(0, dtype=np.int64)
             no_totals = np.zeros(0, dtype=np.float32)
