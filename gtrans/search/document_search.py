@@ -188,11 +188,11 @@ class DocumentSearch:
 
     def _moves_of(self, log_probs: Tensor) -> Tensor:
         entries, device = log_probs.size(1), log_probs.device
-        moves = self._moves
-        if moves is not None and moves.size(1) == entries and moves.device == device:
-            return moves
+        earlier = self._moves
+        if earlier is not None and earlier.size(1) == entries and earlier.device == device:
+            return earlier
         on_host = token_moves(self.vocabulary, entries, self.options.free)
-        moves = to_device(on_host, device)
+        moves: Tensor = to_device(on_host, device)
         self._moves = moves
         return moves
 
