@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import importlib.util
 import json
 import os
 import subprocess
@@ -87,10 +86,11 @@ def check_engine() -> None:
 
 def import_plugin() -> None:
     """Register models and tasks; the module has moved between commits."""
-    for name in ("gtrans.translating.loading", "gtrans.decoding.loading"):
-        if importlib.util.find_spec(name.rpartition(".")[0]) is not None:
-            importlib.import_module(name).import_plugin()
-            return
+    package = importlib.import_module("gtrans")
+    # By its files, because an installed gtrans lends the modules that the tree has not.
+    folders = [path.name for path in Path(package.__path__[0]).iterdir()]
+    name = "translating" if "translating" in folders else "decoding"
+    importlib.import_module(f"gtrans.{name}.loading").import_plugin()
 
 
 def profiles(gpu: Any, wanted: Namespace, setup: Any) -> Iterator[Row]:
