@@ -58,7 +58,10 @@ read_options() {
   local key
   while (($#)); do
     case $1 in
-      -h | --help) usage && exit ;;
+      -h | --help)
+        usage
+        exit
+        ;;
       --dry-run) DRY_RUN=yes && shift && continue ;;
       --) shift && share_out "$@" && return ;;
       --*=*) set -- "${1%%=*}" "${1#*=}" "${@:2}" ;; # --key=value is --key value

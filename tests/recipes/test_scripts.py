@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -67,6 +68,16 @@ def test_help_says_what_it_does(name: str, script) -> None:
     done = script(name, "--help")
     assert done.returncode == 0 and done.stderr == ""
     assert "  --" in done.stdout or "usage: " in done.stdout
+
+
+def test_help_that_nobody_reads_is_no_mistake() -> None:
+    """Such as `--help | head`."""
+    read, write = os.pipe()
+    os.close(read)
+    words = ["bash", str(FOLDER / "run-finetune.sh"), "--help"]
+    done = subprocess.run(words, stdout=write, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(write)
+    assert "unknown argument" not in done.stderr
 
 
 @pytest.mark.parametrize("name", [path.stem for path in shown.scripts()])
