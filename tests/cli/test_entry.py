@@ -119,6 +119,8 @@ def test_a_library_that_every_command_needs_is_named(command, tmp_path):
         ("translate --path x --bean=5", "there is no option --bean; did you mean --beam?"),
         ("score -- --hyp x", "--hyp stands behind `--`, where words are no options; put it before"),
         ("score --hyp a --ref b -- --hpy", "-- --hpy; did you mean --hyp? (`gtrans score --help`"),
+        ("--force translate --path x", "--force stands before 'translate'; put it behind ("),
+        ("--fp16 train data", "--fp16 stands before 'train'; put it behind ("),
         ("contrast --set x --format contrapr0", "did you mean contrapro?"),
         ("analyse curvs", "did you mean curves?"),
         ("translate --path x --beam five", "argument --beam: "),
@@ -176,9 +178,12 @@ def test_a_closed_pipe_is_no_error_message(command, tiny):
     assert (process.wait(timeout=100), errors) == (141, "")
 
 
-def test_help_before_a_command_lists_all_commands(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("command", ["translate", "train"])
+def test_help_before_a_command_lists_all_commands(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit) as ended:
-        main(["--help", "translate"])
+        main(["--help", command])
     assert not ended.value.code
     shown = capsys.readouterr().out
     assert all(f"\n    {command}" in shown for command in all_commands())

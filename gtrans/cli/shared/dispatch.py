@@ -62,19 +62,21 @@ def dispatch(words: Sequence[str]) -> None:
         sys.exit(_MISTYPED)
     if command not in subparsers:
         parser.error(f"there is no command '{command}'{did_you_mean(command, subparsers)}")
+    begin = words.index(command)
+    before, rest = list(words[:begin]), list(words[begin + 1 :])
+    given, others = parser.parse_known_args(before)
+    if others:
+        parser.error(f"{others[0]} stands before '{command}'; put it behind")
     hide_known_warnings()
     check_environment()
     module = module_of(command)
     own = subparsers[command]
-    begin = words.index(command) + 1
-    before, rest = list(words[:begin]), list(words[begin:])
     if hasattr(module, "PARTS") and rest and not rest[0].startswith("-"):
         module = _part_of(module, rest[0], own)
         rest = rest[1:]
     if hasattr(module, "hand_over"):
         require(module.NEEDS, own.prog)
-        verbose = [word for word in before if word == VERBOSE]
-        module.hand_over([*rest, *verbose])
+        module.hand_over([*rest, VERBOSE] if given.verbose else rest)
         return
     passed_on: list[str] = []
     if hasattr(module, "PASSES_ON") and "--" in rest:
@@ -88,7 +90,7 @@ def dispatch(words: Sequence[str]) -> None:
     refuse_unknown(options, own)
     _refuse_behind_dashes(rest[len(options) + 1 :], own)
     args, others = parser.parse_known_args(
-        [*before, *rest], argparse.Namespace(passed_on=passed_on)
+        [*before, command, *rest], argparse.Namespace(passed_on=passed_on)
     )
     if others:
         own.error(f"unrecognized arguments: {' '.join(others)}")
