@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 
 from gtrans.errors import GtransError
-from gtrans.lab.attention import AttentionMeasurements, Location, in_order, measure_attention
+from gtrans.lab.attention import AttentionMeasurements, in_order, measure_attention
 from gtrans.lab.gradients import (
     Distances,
     GradientsByDistance,
@@ -201,7 +202,7 @@ def overview_figure(
     if bin_size > 1:
         distance_axis += f" (n: n to n + {bin_size - 1})"
     panels = []
-    limits = _lines(checkpoints, _entropy_limits, over_updates)
+    limits = _lines(checkpoints, partial(_entropies, limits=True), over_updates)
     for name, lines in _lines(checkpoints, _entropies, over_updates).items():
         # Models that attend equally widely share a limit.
         different: dict[tuple[Point, ...], Series] = {}
@@ -232,31 +233,17 @@ def overview_figure(
     return Figure(title, tuple(panels), {"checkpoints": facts})
 
 
-def _entropies(checkpoint: CheckpointMeasurements) -> Iterator[_PanelValue]:
+def _entropies(checkpoint: CheckpointMeasurements, limits: bool = False) -> Iterator[_PanelValue]:
+    """Yield the entropy of every attention; ``limits``: the largest that it could have."""
     for place, entropy in in_order(checkpoint.attention.entropies):
+        side = place.side.replace("_", " ")
         yield _PanelValue(
-            panel=_attention_panel(place),
+            panel=f"{side}: {place.kind} attention",
             line=place.range,
             x=place.layer,
-            total=entropy.entropy,
+            total=entropy.max_entropy if limits else entropy.entropy,
             number=entropy.queries,
         )
-
-
-def _entropy_limits(checkpoint: CheckpointMeasurements) -> Iterator[_PanelValue]:
-    for place, entropy in in_order(checkpoint.attention.entropies):
-        yield _PanelValue(
-            panel=_attention_panel(place),
-            line=place.range,
-            x=place.layer,
-            total=entropy.max_entropy,
-            number=entropy.queries,
-        )
-
-
-def _attention_panel(place: Location) -> str:
-    side = place.side.replace("_", " ")
-    return f"{side}: {place.kind} attention"
 
 
 def _gates(checkpoint: CheckpointMeasurements) -> Iterator[_PanelValue]:
