@@ -36,6 +36,7 @@ from gtrans.evaluation.choosing import (
     compare_candidates,
 )
 from gtrans.evaluation.metrics import Corpus, Options, measure
+from gtrans.evaluation.significance import seed
 from gtrans.evaluation.texts import read_texts
 from gtrans.files import atomic_writer, copy_file
 from gtrans.messages import change_interval, in_digits, print_lines, print_message
@@ -181,6 +182,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Prepare, train, average, translate and score; skip finished steps."""
     _check_passed_on(args.passed_on)
+    seed()  # `gtrans score` would reject a wrong one only after both trainings
     sizes = _options_of(args.path, (args.source_lang, args.target_lang))
     stopping, choosing = _split_development_set(args)
     data = args.out / "data"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 import torch
@@ -130,9 +130,19 @@ def test_few_documents_choose_nothing(
 
 
 DECIDED = "error: `{word}` behind `--`: "
-MISTAKES: dict[str, tuple[tuple[str, ...], str]] = {
+
+
+class Mistake(NamedTuple):
+    """Words and SACREBLEU_SEED of a command, and its error message."""
+
+    words: tuple[str, ...]
+    message: str
+    seed: str = "12345"
+
+
+MISTAKES = {
     **{
-        f"decided: {words}": (("--", *words.split()), DECIDED)
+        f"decided: {words}": Mistake(("--", *words.split()), DECIDED)
         for words in (
             "--unit sentence",
             "--save-dir=elsewhere",
@@ -146,27 +156,27 @@ MISTAKES: dict[str, tuple[tuple[str, ...], str]] = {
             "--target-lang fr",
         )
     },
-    "swapped languages": (
+    "swapped languages": Mistake(
         ("--source-lang", "de", "--target-lang", "en"),
         "it translates from en to de; give `--source-lang en --target-lang de`",
     ),
-    "no sentence model": (
-        ("--path", "{document}"),
-        "of the unit document; give a sentence model",
+    "no sentence model": Mistake(
+        ("--path", "{document}"), "of the unit document; give a sentence model"
     ),
-    "no subwords": (("--path", "{bare}"), "it does not store its subwords"),
-    "no checkpoint": (("--path", "{missing}"), "no.pt: there is no such checkpoint"),
+    "no subwords": Mistake(("--path", "{bare}"), "it does not store its subwords"),
+    "no checkpoint": Mistake(("--path", "{missing}"), "no.pt: there is no such checkpoint"),
+    "seed": Mistake((), "`SACREBLEU_SEED` must be a number or none, but is '4x'", seed="4x"),
 }
 
 
-@pytest.mark.parametrize(("words", "message"), MISTAKES.values(), ids=MISTAKES)
+@pytest.mark.parametrize("mistake", MISTAKES.values(), ids=MISTAKES)
 def test_a_mistake_is_one_line(
-    words: tuple[str, ...],
-    message: str,
+    mistake: Mistake,
     tiny: TinyWorld,
     text: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     state = torch.load(tiny.checkpoints["sentence"], weights_only=True)
     del state["task_state"]["fingerprint"]
@@ -176,12 +186,14 @@ def test_a_mistake_is_one_line(
         "{bare}": str(tmp_path / "bare.pt"),
         "{missing}": str(tmp_path / "no.pt"),
     }
-    given = [places.get(word, word) for word in words]
+    given = [places.get(word, word) for word in mistake.words]
+    monkeypatch.setenv("SACREBLEU_SEED", mistake.seed)
     capsys.readouterr()
     assert adapt(tiny.checkpoints["sentence"], text, tmp_path / "my", *given) == 1
     error = capsys.readouterr().err
+    message = mistake.message
     if message == DECIDED:
-        message = message.format(word=words[1])
+        message = message.format(word=mistake.words[1])
     assert message in error and error.count("\n") == 1, error
     assert not (tmp_path / "my").exists()
 
