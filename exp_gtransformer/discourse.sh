@@ -5,7 +5,11 @@
 # usage: discourse.sh CHECKPOINT DATA SETS [options of gtrans contrast, such as --cpu]
 #   SETS: the folder with deixis_test.json, lex_cohesion_test.json, ellipsis_infl.json, ellipsis_vp.json
 set -euo pipefail
-if (($# < 3)) || [[ $1 == -* ]]; then sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$0" && exit $(($# < 3 && $# != 1)); fi
+if (($# < 3)) || [[ $1 == -* ]]; then
+  sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$0"
+  [[ ${1:-} == -h || ${1:-} == --help ]] || exit 1
+  exit
+fi
 sets=()
 for set in deixis_test lex_cohesion_test ellipsis_infl ellipsis_vp; do
   file=$3/$set.json

@@ -10,7 +10,12 @@ corpora=iwslt17,nc2016,europarl7 scripts=randinit,finetune out="" rest=()
 while (($#)); do
   case $1 in
     --corpus | --script | --out) (($# > 1)) || { echo "run-all: error: \`$1\` needs a value." >&2 && exit 1; } ;;&
-    -h | --help) sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$0" && echo && sed s/SCRIPT/run-all.sh/ "$here/options.txt" && exit ;;
+    -h | --help)
+      sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$0"
+      echo
+      sed s/SCRIPT/run-all.sh/ "$here/options.txt"
+      exit
+      ;;
     --corpus) corpora=$2 && shift 2 ;;
     --script) scripts=$2 && shift 2 ;;
     --out) out=$2 && shift 2 ;;

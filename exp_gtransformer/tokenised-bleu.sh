@@ -5,7 +5,11 @@
 # usage: tokenised-bleu.sh HYPOTHESIS REFERENCE LANG JSON [SED]
 #   SED: changes the tokens of both, such as s/-/ - /g; without it words keep their hyphens
 set -euo pipefail
-if (($# < 4)); then sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$0" && exit $(($# != 1)); fi
+if (($# < 4)); then
+  sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$0"
+  [[ ${1:-} == -h || ${1:-} == --help ]] || exit 1
+  exit
+fi
 PATH=$(dirname "${BASH_SOURCE[0]}")/../.venv/bin:$PATH
 for kind in hyp ref; do # a boundary of documents, empty or <d>, is no word
   if [[ $kind == hyp ]]; then file=$1; else file=$2; fi

@@ -69,13 +69,23 @@ def test_help_says_what_it_does(name: str, script) -> None:
     assert "  --" in done.stdout or "usage: " in done.stdout
 
 
-def test_help_that_cannot_be_written_is_no_wrong_option() -> None:
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_help_that_cannot_be_written_ends_the_script(name: str) -> None:
     """Such as `--help | head`, where the pipe closes."""
-    words = ["bash", str(FOLDER / "run-finetune.sh"), "--help"]
+    words = ["bash", str(FOLDER / f"{name}.sh"), "--help"]
     with Path("/dev/full").open("w", encoding="utf-8") as full:
-        done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        done = subprocess.run(
+            words, stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=20
+        )
     assert done.returncode != 0
-    assert "unknown argument" not in done.stderr
+    assert "argument" not in done.stderr and "variable" not in done.stderr
+
+
+@pytest.mark.parametrize("name", ["tokenised-bleu", "discourse"])
+def test_a_call_without_all_arguments_shows_the_usage_and_fails(name: str, script) -> None:
+    done = script(name, "one")
+    assert done.returncode != 0
+    assert f"usage: {name}.sh " in done.stdout
 
 
 @pytest.mark.parametrize("name", [path.stem for path in shown.scripts()])
