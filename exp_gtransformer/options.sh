@@ -42,15 +42,16 @@ one_of() {
 listed() {
   local value
   IFS=, read -ra LISTED <<<"${OPTION[$1]}"
-  ((${#LISTED[@]})) || LISTED=("") # which is none of them
+  ((${#LISTED[@]})) || LISTED=("") # an empty name, which is none of them
   for value in "${LISTED[@]}"; do one_of "$1" "$value" "${@:2}"; done
 }
 
-# usage: the help of a script, the comment at its head, and of the options that all have.
+# usage: print the help of a script, which is the comment at its head, and of the options that all have; then end.
 usage() {
   sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$0"
   echo
   sed "s/SCRIPT/$NAME.sh/" "$HERE/options.txt"
+  exit
 }
 
 # read_options ARGUMENT...: take the options of the command line into OPTION.
@@ -58,10 +59,7 @@ read_options() {
   local key
   while (($#)); do
     case $1 in
-      -h | --help)
-        usage
-        exit
-        ;;
+      -h | --help) usage ;;
       --dry-run) DRY_RUN=yes && shift && continue ;;
       --) shift && share_out "$@" && return ;;
       --*=*) set -- "${1%%=*}" "${1#*=}" "${@:2}" ;; # --key=value is --key value
@@ -105,7 +103,7 @@ check_options() {
   DATA=${OPTION[prepared]:-$OUT/data}
   for stage in ${OPTION[stage]//,/ }; do one_of stage "$stage" "${STAGES[@]}"; done
   for key in gpus nodes node-rank seed sentence-seed workers beam bpe-merges bpe-symbols max-tokens max-doc-tokens \
-    sentence-updates document-updates runs bert-updates; do # the last two of some scripts
+    sentence-updates document-updates runs bert-updates; do # some scripts alone have the last two
     [[ ${OPTION[$key]-} =~ ^(0|[1-9][0-9]*)?$ ]] ||
       die "\`--$key\` must be a whole number, but is '${OPTION[$key]}'."
   done
