@@ -242,7 +242,7 @@ def test_the_document_model_wins_where_context_decides(
     pytest.importorskip("gtrans.lab")
     corpus, data, out = (tmp_path / name for name in ("corpus", "data", "my"))
     languages = ("--source-lang", "en", "--target-lang", "de")
-    assert main(["make-corpus", "--docs", "1000", "--items", "20", "--out", str(corpus)]) == 0
+    assert main(["make-corpus", "--docs", "3000", "--items", "20", "--out", str(corpus)]) == 0
     texts = ("--train", str(corpus / "train"), "--valid", str(corpus / "valid"))
     assert main(["prepare", *languages, *texts, "--out", str(data)]) == 0
     train = ("--config", "tiny", "--unit", "sentence", "--max-update", "400", "--cpu")
