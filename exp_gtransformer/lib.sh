@@ -4,7 +4,7 @@
 # and evaluate. The commands that a script runs stand at its end (scripts/show_commands.py).
 #
 # A script that runs again gives the same commands. `gtrans prepare`, `train` and `translate` know what they have
-# finished: they do what is left, or nothing, or end with one line where a setting has changed. `once` keeps a record
+# finished: they do what is left, or nothing, or end with an error where a setting has changed. `once` keeps a record
 # of the others.
 # shellcheck shell=bash disable=SC2034,SC2154
 set -euo pipefail

@@ -78,7 +78,7 @@ def rows_of(args: argparse.Namespace) -> Iterator[Row]:
 
 
 def check_engine() -> None:
-    """Raise an error if torch or fairseq is missing; trees of before do not check it here."""
+    """Raise an error if torch or fairseq is missing; older trees have no such check."""
     environment = importlib.import_module("gtrans.environment")
     if hasattr(environment, "ENGINE"):
         environment.require(environment.ENGINE, "gpu_decoding")
@@ -87,7 +87,7 @@ def check_engine() -> None:
 def import_plugin() -> None:
     """Register models and tasks; the module has moved between commits."""
     package = importlib.import_module("gtrans")
-    # By its files, because an installed gtrans lends the modules that the tree has not.
+    # By its files: an import would also find the modules of an installed gtrans.
     folders = [path.name for path in Path(package.__path__[0]).iterdir()]
     name = "translating" if "translating" in folders else "decoding"
     importlib.import_module(f"gtrans.{name}.loading").import_plugin()

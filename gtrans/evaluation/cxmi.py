@@ -21,7 +21,7 @@ class ScoredSentence:
     """A sentence of the reference.
 
     Attributes:
-        sentence: number within the document; both are from 1.
+        document, sentence: numbers from 1; a sentence's is within its document.
         tokens: with the end token.
         with_context, without_context: log-probabilities in nats.
     """

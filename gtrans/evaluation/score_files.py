@@ -70,7 +70,7 @@ class ScoreFiles:
     systems: dict[str, ScoreFile]
 
     def by_key(self) -> dict[str, ScoreFile]:
-        """Return all files by a key."""
+        """Return all files by role: ``reference 0``, ``source``, ``system NAME``."""
         files = {}
         for number, file in enumerate(self.references):
             files[f"reference {number}"] = file

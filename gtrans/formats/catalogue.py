@@ -35,12 +35,11 @@ SUFFIXES = {name: entry.suffixes for name, entry in _FORMATS.items()}
 """Name of each format and the suffixes of its files; all but DOCX may also be gzipped (``.gz``)."""
 _ROWS_OF_HTML = "rows of html"
 """The format of rows for which HTML is asked."""
-_PACKED = ".gz"
 
 
 def format_of(path: Path) -> str | None:
     """Return the format of a file by its name, or None."""
-    name = path.name.lower().removesuffix(_PACKED)
+    name = path.name.lower().removesuffix(".gz")
     for kind, ends in SUFFIXES.items():
         if name.endswith(tuple(ends)):
             return kind

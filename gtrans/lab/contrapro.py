@@ -405,7 +405,7 @@ def _letters(text: str) -> str:
 
 
 def has_genders(folder: Path) -> bool:
-    """Whether a folder is a template of ContraCAT."""
+    """Return whether a folder is a template of ContraCAT."""
     file = folder / GENDERS_FILE
     return file.is_file() or file.with_name(f"{GENDERS_FILE}.gz").is_file()
 

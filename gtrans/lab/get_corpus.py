@@ -33,6 +33,7 @@ from gtrans.files import (
 )
 from gtrans.lab.corpora import (
     EMPTY,
+    OWN,
     Cleaning,
     Finder,
     Form,
@@ -114,7 +115,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _with_options(args: argparse.Namespace, corpus: PaperCorpus) -> PaperCorpus:
-    if args.boundary is not None and corpus.name != "own":
+    if args.boundary is not None and corpus.name != OWN:
         raise GtransError(f"`--boundary` is for own; the files of {corpus.name} say it themselves")
     chosen = None
     if args.splits is not None:
@@ -142,7 +143,7 @@ def _with_options(args: argparse.Namespace, corpus: PaperCorpus) -> PaperCorpus:
 def _pairs(args: argparse.Namespace, corpus: PaperCorpus) -> list[tuple[str, str]]:
     langs = [args.source_lang, args.target_lang]
     if any(langs):
-        if corpus.others or not (corpus.year or corpus.name == "own"):
+        if corpus.others or not (corpus.year or corpus.name == OWN):
             raise GtransError(
                 f"the languages of {corpus.name} are fixed; leave out `--source-lang`"
             )

@@ -25,6 +25,7 @@ from gtrans.cli import score
 from gtrans.cli.score import inputs
 from gtrans.errors import GtransError
 from gtrans.evaluation.metrics import Measurement
+from gtrans.evaluation.significance import SIGNIFICANT
 from gtrans.evaluation.table import Report, p_value, to_json
 from gtrans.evaluation.texts import Texts
 from gtrans.files import atomic_writer, check_output
@@ -36,7 +37,6 @@ EXAMPLE = (
     "--target-lang de --output report.html"
 )
 NEEDS = ()
-SIGNIFICANT = 0.05
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

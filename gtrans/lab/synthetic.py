@@ -382,7 +382,7 @@ class Link:
         return self.use - self.cue
 
     def spans(self, index: int) -> bool:
-        """Whether sentence ``index`` stands between cue and use."""
+        """Return whether sentence ``index`` stands between cue and use."""
         return self.cue < index < self.use
 
 
@@ -404,7 +404,7 @@ class SyntheticDocument:
         return [sentence.target for sentence in self.sentences]
 
     def holds(self, word: LexiconEntry) -> bool:
-        """Whether ``word`` fills a field."""
+        """Return whether ``word`` fills a field."""
         return any(word in sentence.words.values() for sentence in self.sentences)
 
     def with_word(self, old: LexiconEntry, new: LexiconEntry) -> SyntheticDocument:
@@ -425,7 +425,7 @@ class _DocumentPlan:
     links: list[Link] = field(default_factory=list)
 
     def fits(self, link: Link) -> bool:
-        """Whether ``link`` leaves every link without a nearer cue."""
+        """Return whether ``link`` leaves every link without a nearer cue."""
         roles = ROLES[link.phenomenon]
         mentions = [number for number, role in enumerate(self.roles) if role in roles]
         cue_is_free = self.roles[link.cue] is Role.NEUTRAL

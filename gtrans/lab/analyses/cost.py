@@ -71,7 +71,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=whole(1),
         default=list(LENGTHS),
         metavar="N",
-        help=f"tokens of a text: multiples of {CHUNK}, or fewer (default: 100 200 500 1000)",
+        help=f"tokens of a text: multiples of {CHUNK}, or fewer "
+        f"(default: {' '.join(map(str, LENGTHS))})",
     )
     add_device(parser.add_argument_group("size"))
     add_figure(parser)

@@ -57,8 +57,6 @@ def run(args: argparse.Namespace) -> None:
 #
 # Nothing is computed with the model: these are its parameters.
 
-_WEIGHTS = ".fusion.weights"
-
 
 @dataclass(frozen=True)
 class FusionWeights:
@@ -96,7 +94,7 @@ def fusion_weights(path: Path) -> FusionWeights:
 
 def _gates(model: Mapping[str, Tensor], side: str) -> tuple[float, ...]:
     # The weights of DLCL are a matrix, and no gates.
-    raw = model.get(f"{side}{_WEIGHTS}")
+    raw = model.get(f"{side}.fusion.weights")
     if raw is None or raw.dim() != 1:
         return ()
     return tuple(torch.sigmoid(raw.float()).tolist())
