@@ -9,6 +9,7 @@ here=$(dirname "${BASH_SOURCE[0]}")
 corpora=iwslt17,nc2016,europarl7 scripts=randinit,finetune out="" rest=()
 while (($#)); do
   case $1 in
+    --corpus=* | --script=* | --out=*) set -- "${1%%=*}" "${1#*=}" "${@:2}" ;; # --key=value is --key value
     --corpus | --script | --out) (($# > 1)) || { echo "run-all: error: \`$1\` needs a value." >&2 && exit 1; } ;;&
     -h | --help)
       sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$0"
@@ -24,6 +25,8 @@ while (($#)); do
   esac
 done
 [[ -n $out ]] || { echo "run-all: error: \`--out\` is missing: where everything is to be written." >&2 && exit 1; }
+[[ $corpora == *[!,]* && $scripts == *[!,]* ]] ||
+  { echo "run-all: error: \`--corpus\` and \`--script\` must name at least one." >&2 && exit 1; }
 
 for corpus in ${corpora//,/ }; do
   for script in ${scripts//,/ }; do
