@@ -96,12 +96,12 @@ share_out() {
 
 # check_options: end at a wrong value; set OUT, DATA, SOURCE and TARGET, and the words for the commands.
 check_options() {
-  local key stage
+  local key
   OUT=${OPTION[out]} SOURCE=${OPTION[source-lang]} TARGET=${OPTION[target-lang]}
   [[ -n $OUT ]] || die "\`--out\` is missing: where everything is to be written."
   [[ $SOURCE != "$TARGET" ]] || die "\`--source-lang\` and \`--target-lang\` are both '$SOURCE'."
   DATA=${OPTION[prepared]:-$OUT/data}
-  for stage in ${OPTION[stage]//,/ }; do one_of stage "$stage" "${STAGES[@]}"; done
+  listed stage "${STAGES[@]}"
   for key in gpus nodes node-rank seed sentence-seed workers beam bpe-merges bpe-symbols max-tokens max-doc-tokens \
     sentence-updates document-updates runs bert-updates; do # some scripts alone have the last two
     [[ ${OPTION[$key]-} =~ ^(0|[1-9][0-9]*)?$ ]] ||

@@ -50,6 +50,8 @@ TRAININGS = [
      "fusion-gtrans=gtrans_fusion_opus100"),
     ("run-all", "europarl7/randinit=gtransformer_randinit europarl7/sentence="
      "gtransformer_sentence europarl7/finetune=gtransformer_finetune"),
+    ("run-all --corpus=nc2016 --script=finetune",
+     "nc2016/sentence=gtransformer_sentence nc2016/finetune=gtransformer_finetune"),
 ]  # fmt: skip
 
 
@@ -128,6 +130,10 @@ def test_a_dry_run_names_steps_and_configurations(call: str, models: str, script
         ("run-finetune --outt out", "unknown argument '--outt'; --help lists what there is."),
         ("run-finetune --out out --gpus many", "`--gpus` must be a whole number, but is 'many'."),
         ("run-finetune --out out --stage train", "`--stage` must be one of prepare sentence docu"),
+        (
+            "run-finetune --out out --stage=",
+            "`--stage` must be one of prepare sentence document tra",
+        ),
         ("run-finetune --out out --name ../x", "`--name` '../x' is no name for a folder"),
         ("run-finetune --out out --source-lang de", "`--source-lang` and `--target-lang` are bot"),
         ("run-finetune --out out --nodes 2", "`--nodes 2` needs `--launcher torchrun` or `srun`."),
@@ -157,6 +163,7 @@ def test_a_dry_run_names_steps_and_configurations(call: str, models: str, script
             "`--langs` is missing: the language of all pairs, such as en, then all others.",
         ),
         ("run-all --data t --out", "`--out` needs a value."),
+        ("run-all --out o --corpus=", "`--corpus` and `--script` must name at least one."),
         ("run-compare --out o --data t --corpus nc2016 --system x --dry-run", "`--system` 'x' is"),
     ],
 )
