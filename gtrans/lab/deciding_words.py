@@ -690,7 +690,7 @@ def _summary_lines(summary: Mapping[str, Any]) -> Iterator[str]:
     threshold = f"{summary['threshold']:g}"
     yield (
         f"{summary['gain']} of {summary['words']} words gain {threshold} nats or more; "
-        f"{summary['flip']} of these decisions fall when the word named is replaced"
+        f"{summary['flip']} of these decisions flip when the named word is replaced"
     )
     forms = []
     for form in summary["forms"]:
